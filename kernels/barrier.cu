@@ -1,0 +1,150 @@
+// The all-GPU barrier, round after round inside one kernel. Every order of memory operations that is compared is
+// this same kernel, compiled with another ORDER.
+//
+// Rank r owns slots (row 1, col s), one for each other rank s; only rank s stores to them. A round: every block of
+// the rank arrives on a local counter, the last one is elected, its thread t tells rank t that rank r has arrived
+// and waits in the local slot for rank t, and the rank's other blocks are let go through a local word.
+//
+// One grid can carry one rank (peer and host transport) or several (self transport): rank = first_rank +
+// blockIdx.x / BLOCKS.
+#include "slots.cuh"
+
+// What a round orders.
+#define PUBLISH 0  // st.release.sys | ld.acquire.sys: what any thread wrote before is visible to all after
+#define RELAXED 1  // st.relaxed.sys | ld.relaxed.sys: everybody has arrived, and nothing more
+#define ARTICLE 2  // as the source article has it: own slot included, release store, plain volatile polls
+#define FLOOR 3    // RELAXED without block-wide synchronisation: the least a round can cost
+#ifndef ORDER
+#define ORDER PUBLISH
+#endif
+// Negative control: the same round without waiting. Whatever proves that a barrier blocks must fail on it.
+#ifndef NO_WAIT
+#define NO_WAIT 0
+#endif
+
+// Blocks of each rank. More than one meet on a local counter; the last to arrive is elected and signals.
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
+
+constexpr u32 ROW = 1;          // of the slots that other ranks write
+constexpr u32 RELEASE_ROW = 0;  // what records call the local word that lets a rank's other blocks go
+
+struct VolatilePoll {  // ld.volatile: a relaxed.sys load that the article calls local_load
+    static __device__ __forceinline__ u32 load(const u32* word) { return *static_cast<const volatile u32*>(word); }
+};
+
+__device__ __forceinline__ void sync_block() {
+#if ORDER == FLOOR
+    __syncwarp();
+#else
+    __syncthreads();
+#endif
+}
+
+// One exchange between ranks, by the elected block of each. False if a wait gave up.
+__device__ __forceinline__ bool exchange(u32* const* slots, u32 rank, u32 world, u32 sequence, bool drop,
+                                         const Deadline& deadline, u32 nanosleep_ns, u32 round) {
+    const u32 peer = threadIdx.x;
+    if (peer >= world) return true;
+#if ORDER != ARTICLE
+    if (peer == rank) return true;
+#endif
+    u32* theirs = slots[peer] + (ROW * world + rank) * (SLOT_STRIDE / sizeof(u32));
+    const u32* mine = slots[rank] + (ROW * world + peer) * (SLOT_STRIDE / sizeof(u32));
+    if (!drop) {
+#if ORDER == RELAXED || ORDER == FLOOR
+        store_relaxed_sys(theirs, sequence);
+#else
+        signal_slot(theirs, sequence);
+#endif
+    }
+#if NO_WAIT
+    return true;
+#elif ORDER == PUBLISH
+    return wait_slot<AcquireSys>(mine, sequence, deadline, nanosleep_ns, rank, ROW, peer, round);
+#elif ORDER == ARTICLE
+    return wait_slot<VolatilePoll>(mine, sequence, deadline, nanosleep_ns, rank, ROW, peer, round);
+#else
+    return wait_slot<RelaxedSys>(mine, sequence, deadline, nanosleep_ns, rank, ROW, peer, round);
+#endif
+}
+
+// One rank passes one round of the barrier. False if a wait of this thread gave up.
+__device__ __forceinline__ bool pass(u32* const* slots, u32 rank, u32 world, u32 sequence, bool drop, u32* local,
+                                     const Deadline& deadline, u32 nanosleep_ns, u32 round) {
+#if BLOCKS == 1
+    return exchange(slots, rank, world, sequence, drop, deadline, nanosleep_ns, round);
+#else
+    __shared__ bool elected;
+    u32* const arrivals = local;
+    u32* const released = local + 1;
+    if (threadIdx.x == 0) elected = atomic_inc_acq_rel_gpu(arrivals, BLOCKS - 1) == BLOCKS - 1;
+    __syncthreads();
+    if (!elected) {
+        if (threadIdx.x != 0) return true;
+        return wait_slot<AcquireGpu>(released, sequence, deadline, nanosleep_ns, rank, RELEASE_ROW, rank, round);
+    }
+    const bool arrived = exchange(slots, rank, world, sequence, drop, deadline, nanosleep_ns, round);
+    __syncthreads();
+    if (threadIdx.x == 0) store_release_gpu(released, sequence);
+    return arrived;
+#endif
+}
+
+// What is done to one rank in one round, to prove that the barrier blocks and to show what a failure looks like.
+constexpr u32 NONE = 0;
+constexpr u32 DIE = 1;    // the rank never takes part
+constexpr u32 DROP = 2;   // the rank skips its signals in that round
+constexpr u32 DELAY = 3;  // the rank starts that round late, by delay_ns
+
+// slots[s]: the slot array of rank s, rows 0..1 of `world` slots. base[rank]: the sequence number so far, kept
+// between launches. local[rank * 2]: arrivals of this rank's blocks; local[rank * 2 + 1]: the round they may leave
+// (zeroed with base). stamps[rank * (rounds + 1)]: SM clock at the start and after each round.
+// spans[rank * 2]: globaltimer at the start and at the end.
+extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 first_rank, u32 world, u32 rounds,
+                                          u32 nanosleep_ns, u32* base, u32* local, u32* stamps, u64* spans,
+                                          u32 injection, u32 injected_rank, u32 injected_round, u64 delay_ns) {
+    extern __shared__ u32 buffered_stamps[];  // written out at the end: a store in flight would slow the next fence
+    __shared__ u32 gave_up;
+    const Deadline deadline = deadline_from(watch);
+    const u32 rank = first_rank + blockIdx.x / BLOCKS;
+    const u32 start = base[rank];
+    const bool keeps_time = threadIdx.x == 0 && blockIdx.x % BLOCKS == 0;
+    const u32 special = rank == injected_rank ? injection : NONE;
+    if (special == DIE) return;
+    if (threadIdx.x == 0) gave_up = 0;
+    __syncthreads();
+    const u64 began = timer_ns();
+    if (keeps_time) buffered_stamps[0] = cycles();
+
+    u32 round = 1;
+    for (; round <= rounds; ++round) {
+        const bool now = special && round == injected_round;
+        if (now && special == DELAY) {
+            const u64 until = timer_ns() + delay_ns;
+            while (timer_ns() < until) __nanosleep(1000);
+        }
+        sync_block();
+        const bool arrived = pass(slots, rank, world, start + round, now && special == DROP, local + rank * 2,
+                                  deadline, nanosleep_ns, round);
+#if ORDER == FLOOR
+        if (!__all_sync(0xffffffffu, arrived)) break;
+#else
+        if (!arrived) gave_up = 1;
+        sync_block();
+        if (gave_up) break;
+#endif
+        if (keeps_time) buffered_stamps[round] = cycles();
+    }
+
+    if (keeps_time) {
+        spans[rank * 2] = began;
+        spans[rank * 2 + 1] = timer_ns();
+        base[rank] = start + rounds;
+    }
+    __syncthreads();
+    if (blockIdx.x % BLOCKS == 0) {
+        for (u32 i = threadIdx.x; i < round; i += blockDim.x) stamps[rank * (rounds + 1) + i] = buffered_stamps[i];
+    }
+}

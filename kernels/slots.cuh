@@ -1,0 +1,171 @@
+// Single-writer signal slots: the primitive layer of every pcietool kernel.
+//
+// A slot is one 32-bit word in memory that its owner can poll. Exactly one rank ever stores to it, nobody
+// ever performs a read-modify-write on it, and its value only grows. Include nothing else: NVRTC compiles this
+// without any header.
+#pragma once
+
+typedef int s32;
+typedef unsigned int u32;
+typedef long long s64;
+typedef unsigned long long u64;
+
+// One slot a 128-byte line, so that no two writers share a line.
+constexpr u32 SLOT_STRIDE = 128;
+
+// ---------------------------------------------------------------------------------------------------------
+// Loads, stores and atomics, one PTX instruction each. "sys" reaches every GPU and the CPU, "gpu" this GPU.
+
+__device__ __forceinline__ void store_release_sys(u32* word, u32 value) {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+__device__ __forceinline__ void store_relaxed_sys(u32* word, u32 value) {
+    asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+__device__ __forceinline__ u32 load_acquire_sys(const u32* word) {
+    u32 value;
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+__device__ __forceinline__ u32 load_relaxed_sys(const u32* word) {
+    u32 value;
+    asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+__device__ __forceinline__ void store_release_gpu(u32* word, u32 value) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
+}
+__device__ __forceinline__ u32 load_acquire_gpu(const u32* word) {
+    u32 value;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+__device__ __forceinline__ u32 load_relaxed_gpu(const u32* word) {
+    u32 value;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
+    return value;
+}
+// Counts arrivals on a word of this GPU and returns to 0 by itself after `bound` + 1 of them.
+__device__ __forceinline__ u32 atomic_inc_acq_rel_gpu(u32* word, u32 bound) {
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                 : "=r"(before) : "l"(word), "r"(bound) : "memory");
+    return before;
+}
+__device__ __forceinline__ u64 timer_ns() {
+    u64 now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
+    return now;
+}
+__device__ __forceinline__ u32 cycles() {
+    u32 now;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
+    return now;
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Deadlines. Every wait ends: by its signal, by the launch's deadline, or because another wait of this device
+// gave up before. The layout of both structs is mirrored in pcietool/protocol/watch.py.
+
+struct WaitRecord {  // 48 bytes: what a wait that gave up was waiting for
+    u32 reason;      // GAVE_UP_DEADLINE or GAVE_UP_ABORT
+    u32 rank;        // who waited
+    u32 row;         // for which of its own slots
+    u32 col;
+    u32 wanted;
+    u32 got;
+    u32 round;
+    u32 block;
+    u32 thread;
+    u32 reserved;
+    u64 since_entry_ns;
+};
+
+constexpr u32 GAVE_UP_DEADLINE = 1;  // nothing came until the launch's deadline, or the poll limit
+constexpr u32 GAVE_UP_ABORT = 2;     // another wait of this device had given up
+constexpr u32 MAX_RECORDS = 256;
+
+struct Watch {            // one per device, in device memory; every kernel's first parameter points to it
+    u32 gave_up;          // sticky: 1 once any wait of this device has given up
+    u32 records_taken;    // how many waits gave up (local atomics count reliably)
+    u32 poll_limit;       // behind the timer, in case it stands still
+    u32 reserved;
+    u64 timeout_ns;       // from kernel entry
+    WaitRecord* records;  // MAX_RECORDS of them in mapped host memory; each is written by one thread, once
+};
+
+struct Deadline {
+    Watch* watch;
+    u64 entry_ns;
+    u64 at_ns;
+    u32 poll_limit;
+};
+
+__device__ __forceinline__ Deadline deadline_from(Watch* watch) {
+    const u64 now = timer_ns();
+    return Deadline{watch, now, now + watch->timeout_ns, watch->poll_limit};
+}
+
+// 0 while there is time, else the reason to give up.
+__device__ __forceinline__ u32 out_of_time(const Deadline& deadline, u32 polls) {
+    if (load_relaxed_gpu(&deadline.watch->gave_up)) return GAVE_UP_ABORT;
+    if (timer_ns() > deadline.at_ns || polls >= deadline.poll_limit) return GAVE_UP_DEADLINE;
+    return 0;
+}
+
+__device__ __forceinline__ void record_wait(const Deadline& deadline, u32 reason, u32 rank, u32 row, u32 col,
+                                            u32 wanted, u32 got, u32 round) {
+    const u32 index = atomicAdd(&deadline.watch->records_taken, 1u);
+    if (index < MAX_RECORDS) {
+        WaitRecord* record = deadline.watch->records + index;
+        record->reason = reason;
+        record->rank = rank;
+        record->row = row;
+        record->col = col;
+        record->wanted = wanted;
+        record->got = got;
+        record->round = round;
+        record->block = blockIdx.x;
+        record->thread = threadIdx.x;
+        record->since_entry_ns = timer_ns() - deadline.entry_ns;
+    }
+    atomicExch(&deadline.watch->gave_up, 1u);
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Signal and wait.
+
+// Has `got` reached `wanted`? Sequence numbers wrap after 2^32 signals; the signed difference does not care.
+__device__ __forceinline__ bool reached(u32 got, u32 wanted) { return static_cast<s32>(got - wanted) >= 0; }
+
+// Publishes `sequence` in a slot of which this thread is the only writer: whoever acquires it also sees every
+// write that this thread made, or had observed, before.
+__device__ __forceinline__ void signal_slot(u32* slot, u32 sequence) { store_release_sys(slot, sequence); }
+
+struct AcquireSys {  // the default wait: what the writer published is visible afterwards
+    static __device__ __forceinline__ u32 load(const u32* word) { return load_acquire_sys(word); }
+};
+struct RelaxedSys {  // orders nothing: only says that the signal was sent
+    static __device__ __forceinline__ u32 load(const u32* word) { return load_relaxed_sys(word); }
+};
+struct AcquireGpu {  // for words that only this GPU writes
+    static __device__ __forceinline__ u32 load(const u32* word) { return load_acquire_gpu(word); }
+};
+
+// Polls a slot of this rank until `wanted` is reached; true if it was. `nanosleep_ns` between polls (0: none).
+// (rank, row, col, round) only name the slot in the record that a wait without signal leaves behind.
+template <typename Load>
+__device__ __forceinline__ bool wait_slot(const u32* slot, u32 wanted, const Deadline& deadline,
+                                          u32 nanosleep_ns, u32 rank, u32 row, u32 col, u32 round) {
+    u32 reason = 0;
+    for (u32 polls = 1;; ++polls) {
+        const u32 got = Load::load(slot);
+        if (reached(got, wanted)) return true;
+        if (reason) {  // and this was the last look after the deadline
+            record_wait(deadline, reason, rank, row, col, wanted, got, round);
+            return false;
+        }
+        if (nanosleep_ns) __nanosleep(nanosleep_ns);
+        if (polls % 64 == 0) reason = out_of_time(deadline, polls);
+    }
+}

@@ -1,0 +1,51 @@
+"""The Typer application: which commands there are, and where help lists them.
+
+Heavy imports belong inside a command's body: `--help` must not import numpy, pandas or CUDA.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import pcietool
+from pcietool.cli import atomic_loss, barrier_latency
+
+MEASURE = "Measure"
+
+app = typer.Typer(
+    name="pcietool",
+    help="What cross-GPU synchronisation on this machine really does: how fast, how safe, what breaks.",
+    epilog="Exit codes: 0 pass, 1 tool error, 2 usage, 3 wrong data, 4 hang, 5 threshold missed,"
+    " 6 nothing could run here, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if not wanted:
+        return
+    from pcietool.report.result import git_revision
+
+    revision = git_revision()
+    source = f"git {revision['commit']}" if revision["commit"] else revision["reason"]
+    changes = ", with local changes" if revision["dirty"] else ""
+    print(f"pcietool {pcietool.__version__} ({source}{changes})")
+    raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Options that stand before the command."""
+
+
+app.command("barrier-latency", rich_help_panel=MEASURE)(barrier_latency.barrier_latency)
+app.command("atomic-loss", rich_help_panel=MEASURE)(atomic_loss.atomic_loss)

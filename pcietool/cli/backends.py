@@ -1,0 +1,64 @@
+"""Which machine a command runs on, and how a probe gets there. No CUDA here: GPUs are a child process's business."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from pcietool.cli.options import BackendChoice, Common
+from pcietool.cli.recorder import Recorder
+from pcietool.errors import NothingToRunError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from pcietool.machines.base import Backend
+
+
+class Runner(Protocol):
+    """Runs one probe on one machine, and reports the machine and every finished part to the recorder."""
+
+    def __call__(self, probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None: ...
+
+
+def choose_backend(common: Common) -> tuple[Backend, str]:
+    """(backend, why)."""
+    if common.fabric is not None:
+        return "emulated", f"--fabric {common.fabric}"
+    if common.backend is BackendChoice.cuda:
+        return "cuda", "--backend cuda"
+    if common.backend is BackendChoice.emulated:
+        return "emulated", "--backend emulated"
+    from pcietool.machines import driver_present
+
+    if driver_present():
+        return "cuda", "this machine has an NVIDIA driver"
+    return "emulated", "this machine has no NVIDIA driver"
+
+
+def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
+    """In a child process, which may hang without taking this one with it. Where the user left the choice open and
+    the driver has no GPU to offer, the emulator takes over."""
+    from pcietool.machines.child import run_in_child
+
+    try:
+        run_in_child(probe, config, recorder, gpus=common.gpu_names, num_gpus=common.num_gpus, seed=common.seed)
+    except NothingToRunError as nothing:
+        if common.backend is not BackendChoice.auto or recorder.machine is not None:
+            raise
+        recorder.note(f"emulated backend ({nothing})")
+        run_emulated(probe, config, common, recorder)
+
+
+def run_emulated(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
+    """In this process: an emulated hang ends by itself."""
+    from pcietool.machines import open_machine
+    from pcietool.machines.description import describe
+    from pcietool.probes import PROBES
+
+    _, run = PROBES[probe]
+    with open_machine("emulated", common.gpu_names, common.num_gpus, common.fabric, common.seed) as machine:
+        recorder.describe(describe(machine))
+        run(machine, config, recorder)
+
+
+RUNNERS: dict[Backend, Runner] = {"cuda": run_on_gpus, "emulated": run_emulated}

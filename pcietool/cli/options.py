@@ -1,0 +1,157 @@
+"""The options that commands share, defined once: types for single ones, and `Common` for those every command has.
+
+Checks what can be checked from the words alone; must not look at the machine, and imports nothing heavy.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pcietool.errors import ExitCode, UsageError
+
+STDOUT = Path("-")
+
+_MACHINE = "Machine"
+_OUTPUT = "Output"
+
+
+class BackendChoice(StrEnum):
+    auto = "auto"
+    cuda = "cuda"
+    emulated = "emulated"
+
+
+class TransportChoice(StrEnum):
+    peer = "peer"
+    host = "host"
+    self = "self"
+    all = "all"
+
+
+Transport = Annotated[
+    TransportChoice | None,
+    typer.Option(
+        "--transport",
+        help="Where slots and data lie: in the other GPU's memory (peer), in pinned host memory (host), or both roles"
+        " on one GPU (self). Default: all that this machine can do.",
+        show_default=False,
+    ),
+]
+Iterations = Annotated[int, typer.Option("--iters", "-n", min=1, help="Rounds that are measured.")]
+Warmup = Annotated[int, typer.Option("--warmup", "-w", min=0, help="Rounds before that, which are not.")]
+Inject = Annotated[
+    str | None,
+    typer.Option("--inject", hidden=True, help="dead-rank, drop-signal, beyond-residency or stall=US."),
+]
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every command takes: the machine to run on, and where the result goes.
+
+    Raises UsageError, when made, for combinations that make no sense.
+    """
+
+    backend: Annotated[
+        BackendChoice, typer.Option(help="Real GPUs, the emulator, or GPUs if there are any.", rich_help_panel=_MACHINE)
+    ] = BackendChoice.auto
+    gpus: Annotated[
+        str | None,
+        typer.Option(help="These GPUs: index, UUID or PCI address, such as 0,1.", rich_help_panel=_MACHINE),
+    ] = None
+    num_gpus: Annotated[
+        int | None, typer.Option("--num-gpus", "-g", min=1, help="The first N GPUs.", rich_help_panel=_MACHINE)
+    ] = None
+    fabric: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME|FILE",
+            help="Emulate this machine, such as pcie5-switch4; implies --backend emulated.",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = None
+    timeout: Annotated[
+        float, typer.Option("--timeout", "-T", help="Seconds a launch may take.", rich_help_panel=_MACHINE)
+    ] = 2.0
+    seed: Annotated[int, typer.Option(min=0, help="Decides what the machine does not.", rich_help_panel=_MACHINE)] = 0
+    json: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE|-", help="Write the result; - prints it alone.", rich_help_panel=_OUTPUT),
+    ] = None
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the rows as a tidy table.", rich_help_panel=_OUTPUT)
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write JSON and CSV there, named after the command.", rich_help_panel=_OUTPUT),
+    ] = None
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Write every sample as .npz beside the JSON file.", rich_help_panel=_OUTPUT)
+    ] = False
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=_OUTPUT)
+    ] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the verdict and nothing else.", rich_help_panel=_OUTPUT)
+    ] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Print each step, and where an error came from.", rich_help_panel=_OUTPUT)
+    ] = False
+    no_color: Annotated[bool, typer.Option("--no-color", help="No colour.", rich_help_panel=_OUTPUT)] = False
+
+    def __post_init__(self) -> None:
+        self._check_machine()
+        self._check_output()
+
+    @property
+    def gpu_names(self) -> tuple[str, ...] | None:
+        """What `--gpus` lists, or None if it was not given."""
+        return None if self.gpus is None else tuple(name.strip() for name in self.gpus.split(","))
+
+    def _check_machine(self) -> None:
+        names = self.gpu_names or ()
+        if "" in names:
+            raise UsageError(f"--gpus {self.gpus!r} has an empty name in it; write it as 0,1")
+        if len(set(names)) < len(names):
+            raise UsageError(f"--gpus {self.gpus} names a GPU twice; name each once")
+        if names and self.num_gpus is not None:
+            raise UsageError("--gpus and --num-gpus both say which GPUs to use; give one of them")
+        if self.fabric is not None and self.backend is BackendChoice.cuda:
+            raise UsageError("--fabric describes an emulated machine; leave it out, or --backend cuda")
+        if not (math.isfinite(self.timeout) and self.timeout > 0):
+            raise UsageError(f"--timeout {self.timeout:g} is no deadline; give a number of seconds above 0")
+
+    def _check_output(self) -> None:
+        if self.csv == STDOUT:
+            raise UsageError("--csv needs a file; only --json writes to standard output")
+        if self.raw and self.out is None and self.json in (None, STDOUT):
+            raise UsageError("--raw writes beside the JSON file; name one with --json FILE or --out DIR")
+        if self.quiet and self.verbose:
+            raise UsageError("--quiet and --verbose contradict each other; give one of them")
+
+
+def with_common(command: Callable[..., ExitCode]) -> Callable[..., None]:
+    """Makes `command(common, ...)` a Typer command that takes its own options and every field of Common.
+
+    Typer reads options from the signature, so this gives it one. The command returns its exit code.
+    """
+    shared = inspect.signature(Common, eval_str=True).parameters
+    _, *own = inspect.signature(command, eval_str=True).parameters.values()
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *shared.values())]
+
+    def run(**values: Any) -> None:
+        common = Common(**{name: values.pop(name) for name in shared})
+        raise typer.Exit(command(common, **values))
+
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    return run

@@ -1,0 +1,61 @@
+"""Where one run's result goes: planned and checked before measuring, written after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pcietool.cli.options import STDOUT, Common
+from pcietool.errors import UsageError
+from pcietool.probes.base import ProbeResult
+from pcietool.report import files
+from pcietool.report.result import Document, raw_samples, tidy_rows
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The files of one run by their kind; `json_on_stdout` if the document is what stdout carries."""
+
+    json: tuple[Path, ...]
+    csv: tuple[Path, ...]
+    npz: tuple[Path, ...]
+    json_on_stdout: bool
+    overwrite: bool
+
+    @classmethod
+    def plan(cls, common: Common, command: str) -> Outputs:
+        """Raises UsageError or OutputError for what could not be written later. Makes the directory of `--out`."""
+        named = [common.out / command] if common.out else []
+        json = [path.with_suffix(".json") for path in named]
+        if common.json and common.json != STDOUT:
+            json.append(common.json)
+        csv = [path.with_suffix(".csv") for path in named] + ([common.csv] if common.csv else [])
+        npz = [path.with_suffix(".npz") for path in json] if common.raw else []
+        if common.out:
+            files.ensure_directory(common.out)
+        outputs = cls(tuple(json), tuple(csv), tuple(npz), common.json == STDOUT, common.overwrite)
+        outputs._check()
+        return outputs
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return self.json + self.csv + self.npz
+
+    def write(self, document: Document, results: Sequence[ProbeResult], wrote: Callable[[str], None]) -> None:
+        """Writes every file and says so. Raises OutputError."""
+        for path in self.json:
+            files.write_json(document, path, self.overwrite)
+            wrote(f"wrote {path}")
+        for path in self.csv:
+            files.write_csv(tidy_rows(results), path, self.overwrite)
+            wrote(f"wrote {path}")
+        for path in self.npz:
+            files.write_npz(raw_samples(results), path, self.overwrite)
+            wrote(f"wrote {path}")
+
+    def _check(self) -> None:
+        for path in self.paths:
+            files.ensure_writable(path, self.overwrite)
+        if len({path.absolute() for path in self.paths}) < len(self.paths):
+            raise UsageError("two outputs have the same name; give each its own")

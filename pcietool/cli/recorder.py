@@ -1,0 +1,56 @@
+"""Collects what a probe reports while it runs, and shows on stderr how far it is. Must not touch stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.status import Status as Spinner
+from rich.text import Text
+
+from pcietool.probes.base import ProbeResult
+
+
+class Recorder:
+    """The observer of a run: a spinner on a terminal, plain lines with `verbose`, nothing with `quiet`."""
+
+    def __init__(self, console: Console, quiet: bool = False, verbose: bool = False) -> None:
+        self.machine: Mapping[str, Any] | None = None
+        self.results: list[ProbeResult] = []
+        self._console = console
+        self._quiet = quiet
+        self._verbose = verbose
+        self._spinner: Spinner | None = None
+        if console.is_terminal and not quiet:
+            self._spinner = Spinner("", console=console)
+
+    def describe(self, machine: Mapping[str, Any]) -> None:
+        """What the machine is; a later description replaces an earlier one."""
+        self.machine = machine
+
+    def progress(self, text: str) -> None:
+        if self._spinner:
+            self._spinner.update(Text(text))
+        if self._verbose:
+            self._console.print(Text(text))
+
+    def result(self, result: ProbeResult) -> None:
+        self.results.append(result)
+
+    def note(self, text: str) -> None:
+        """A line that stays on stderr, unless the user wants none."""
+        if not self._quiet:
+            self._console.print(Text(f"pcietool: {text}"), soft_wrap=True)
+
+    def __enter__(self) -> Recorder:
+        if self._spinner:
+            self._spinner.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._spinner:
+            self._spinner.stop()

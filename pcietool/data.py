@@ -1,0 +1,62 @@
+"""Finds the data files that ship with pcietool: kernel sources and configurations.
+
+A wheel carries them inside the package; a checkout (an editable install too) has them beside it. Must not read
+anything from the current directory: which kernel runs never depends on where the tool is called.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from pathlib import Path
+
+from pcietool.errors import ConfigError
+
+
+def kernels_dir() -> Path:
+    """Where the CUDA sources (*.cu) and their headers (*.cuh) are. Raises ConfigError if they are missing."""
+    return _data_dir("kernels")
+
+
+def configs_dir() -> Path:
+    """Where suites/ and fabrics/ are. Raises ConfigError if they are missing."""
+    return _data_dir("configs")
+
+
+def kernel_source(name: str) -> str:
+    """The text of one file of kernels/, such as "barrier.cu". Raises ConfigError, naming those there are."""
+    sources = _kernel_files()
+    if name not in sources:  # also whatever has a directory part
+        raise ConfigError(f"there is no kernel source {name!r}; there are: {', '.join(sources)}")
+    return sources[name].read_text(encoding="utf-8")
+
+
+def kernel_headers() -> dict[str, str]:
+    """The text of every header that a kernel can include, by name."""
+    return {name: path.read_text(encoding="utf-8") for name, path in _kernel_files().items() if path.suffix == ".cuh"}
+
+
+def kernels_sha256() -> str:
+    """One hash over names and contents of all kernel files, in hexadecimal: equal means the same kernels."""
+    digest = hashlib.sha256()
+    for name, path in _kernel_files().items():
+        content = path.read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _kernel_files() -> dict[str, Path]:
+    """Sorted by name."""
+    paths = (path for path in kernels_dir().iterdir() if path.suffix in (".cu", ".cuh"))
+    return {path.name: path for path in sorted(paths)}
+
+
+def _data_dir(name: str) -> Path:
+    package = Path(str(files("pcietool")))
+    for candidate in (package / name, package.parent / name):
+        if candidate.is_dir():
+            return candidate
+    raise ConfigError(
+        f"{name}/ is neither in {package} nor beside it: the installation is broken, install pcietool again"
+    )

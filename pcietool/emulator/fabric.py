@@ -1,0 +1,233 @@
+"""The modelled machine: a fabric file (GPUs, links, costs, each with its source) and the links at run time.
+
+A fabric file is TOML; every figure in it is {value, source}, where source says whether it was measured, published
+or assumed. `Route` gives arrival times: posted writes in order per route, reads that push the writes before them.
+Must not touch memory contents.
+"""
+
+from __future__ import annotations
+
+import random
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pcietool import data
+from pcietool.errors import ConfigError
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Figure(_Strict):
+    """One number of the model and where it comes from."""
+
+    value: Annotated[float, Field(ge=0)]
+    source: Literal["measured", "published", "assumed"]
+    note: str = ""
+
+
+class GpuModel(_Strict):
+    """What all GPUs of the fabric have in common. Times in ns."""
+
+    count: Annotated[int, Field(ge=1, le=64)]
+    name: str
+    compute_capability: tuple[int, int]
+    sms: Annotated[int, Field(ge=1)]
+    memory_gib: Annotated[float, Field(gt=0)]
+    threads_per_sm: int = 2048
+    blocks_per_sm: int = 32
+    shared_bytes_per_sm: int = 228 * 1024
+    clock_ghz: Figure
+    timer_step_ns: Figure
+    instruction_ns: Figure
+    issue_ns: Figure
+    l2_round_trip_ns: Figure
+    l2_atomic_ns: Figure
+    block_barrier_ns: Figure
+    warp_barrier_ns: Figure
+    fence_cta_ns: Figure
+    fence_gpu_ns: Figure
+    fence_sys_ns: Figure
+    nanosleep_factor: Figure
+    launch_ns: Figure
+    stream_node_ns: Figure
+    graph_node_ns: Figure
+
+
+class LinkModel(_Strict):
+    """One class of link. One-way latencies and fence costs in ns."""
+
+    kind: Literal["pcie", "nvlink"]
+    native_atomics: bool
+    write_latency_ns: Figure
+    read_round_trip_ns: Figure
+    acknowledge_ns: Figure
+    """From issuing a store to the end of a system fence right behind it."""
+    flush_ns: Figure
+    """The least a system fence costs once this link was written since the fence before."""
+    bandwidth_gb_s: Figure
+    packet_overhead_bytes: Figure
+    payload_bytes: Figure
+    credit_ns: Figure
+    """How much queueing the sender sees before it has to wait."""
+    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Each crossing takes its latency times 1 +- this, from the seed (assumed)."""
+
+
+class FabricSpec(_Strict):
+    """One fabric file. `roots`: GPUs by root complex; pairs under different roots use the `cross` link."""
+
+    schema_: Literal["pcietool.fabric/1"] = Field(alias="schema")
+    name: str
+    description: str
+    gpu: GpuModel
+    peer: LinkModel
+    host: LinkModel
+    cross: LinkModel | None = None
+    roots: list[list[int]] | None = None
+    host_agent_add_ns: Figure
+
+    @model_validator(mode="after")
+    def _roots_cover_all_gpus(self) -> FabricSpec:
+        if self.roots is not None:
+            if self.cross is None:
+                raise ValueError("roots need a [cross] link for pairs under different roots")
+            if sorted(gpu for root in self.roots for gpu in root) != list(range(self.gpu.count)):
+                raise ValueError(f"roots must name each of the {self.gpu.count} GPUs once")
+        return self
+
+    def link_between(self, src: int, dst: int) -> LinkModel:
+        """The link an access from GPU `src` to memory of GPU `dst` takes."""
+        if self.roots is None or self.cross is None or any(src in root and dst in root for root in self.roots):
+            return self.peer
+        return self.cross
+
+    def sources(self) -> dict[str, list[str]]:
+        """Names of the figures, by source: what a result prints beside modelled numbers."""
+        found: dict[str, list[str]] = {"measured": [], "published": [], "assumed": []}
+        for part, model in (("gpu", self.gpu), ("peer", self.peer), ("host", self.host), ("cross", self.cross)):
+            if model is not None:
+                for name in type(model).model_fields:
+                    figure = getattr(model, name)
+                    if isinstance(figure, Figure):
+                        found[figure.source].append(f"{part}.{name}")
+        found[self.host_agent_add_ns.source].append("host_agent_add_ns")
+        return found
+
+
+def packaged_fabrics() -> list[str]:
+    return sorted(path.stem for path in (data.configs_dir() / "fabrics").glob("*.toml"))
+
+
+def load_fabric(name_or_path: str) -> FabricSpec:
+    """A packaged fabric by name, or a TOML file by path. Raises ConfigError saying what is wrong and where."""
+    path = data.configs_dir() / "fabrics" / f"{name_or_path}.toml"
+    if name_or_path not in packaged_fabrics():
+        path = Path(name_or_path)
+        if not path.is_file():
+            raise ConfigError(
+                f"unknown fabric '{name_or_path}': neither a file nor one of {', '.join(packaged_fabrics())}"
+            )
+    try:
+        return FabricSpec.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"fabric {path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"fabric {path}: cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first: Any = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "file"
+        raise ConfigError(f"fabric {path}: {where}: {first['msg']}") from None
+
+
+class Port:
+    """A place where bytes queue: one direction of one GPU's link, or of the host's."""
+
+    __slots__ = ("free_at",)
+
+    def __init__(self) -> None:
+        self.free_at = 0.0
+
+
+class Route:
+    """All traffic in one direction between two places. Arrivals never overtake each other."""
+
+    def __init__(self, link: LinkModel, ports: tuple[Port, ...], rng: random.Random) -> None:
+        self.link = link
+        self.ports = ports
+        self.rng = rng
+        self.latency = link.write_latency_ns.value
+        self.read_latency = link.read_round_trip_ns.value / 2
+        self.ns_per_byte = 1 / link.bandwidth_gb_s.value
+        self.overhead_share = link.packet_overhead_bytes.value / link.payload_bytes.value
+        self.packet_overhead = link.packet_overhead_bytes.value
+        self.acknowledge_extra = max(0.0, link.acknowledge_ns.value - self.latency)
+        self.credit = link.credit_ns.value
+        self.last_arrival = 0.0
+        self.bytes = 0
+
+    def _serialise(self, now: float, nbytes: float) -> float:
+        """When the last byte has left the sender, after whatever queued before it."""
+        wire = nbytes * self.ns_per_byte
+        left = now
+        for port in self.ports:
+            left = port.free_at = max(left, port.free_at) + wire
+        return left
+
+    def _arrive(self, left: float, latency: float) -> float:
+        jitter = self.link.jitter
+        if jitter:
+            latency *= 1 + jitter * (2 * self.rng.random() - 1)
+        self.last_arrival = max(left + latency, self.last_arrival)
+        return self.last_arrival
+
+    def write(self, now: float, nbytes: int, *, coalesced: bool) -> float:
+        """A posted write issued at `now`: when it lands. Weak stores of a warp share packets, strong ones do not."""
+        self.bytes += nbytes
+        overhead = nbytes * self.overhead_share if coalesced else self.packet_overhead
+        return self._arrive(self._serialise(now, nbytes + overhead), self.latency)
+
+    def request(self, now: float) -> float:
+        """A read or atomic request: when it is served, behind every write before it."""
+        return self._arrive(self._serialise(now, self.packet_overhead), self.read_latency)
+
+    def reply(self, now: float, nbytes: int) -> float:
+        """The answer to a read, on the way back."""
+        self.bytes += nbytes
+        return self._arrive(self._serialise(now, nbytes + self.packet_overhead), self.read_latency)
+
+    def stall(self, now: float) -> float:
+        """How long a sender must wait before the route takes another write."""
+        return max(0.0, self.ports[0].free_at - now - self.credit)
+
+
+class Fabric:
+    """The routes of one run, between GPUs (0..) and the host (-1)."""
+
+    def __init__(self, spec: FabricSpec, seed: int) -> None:
+        self.spec = spec
+        self.rng = random.Random(seed)
+        places = [*range(spec.gpu.count), -1]
+        leaves = {place: Port() for place in places}
+        enters = {place: Port() for place in places}
+        between_roots: dict[tuple[int, int], Port] = {}
+        root_of = {gpu: number for number, root in enumerate(spec.roots or []) for gpu in root}
+        self.routes: dict[tuple[int, int], Route] = {}
+        for src in places:
+            for dst in places:
+                if src == dst:
+                    continue
+                host = -1 in (src, dst)
+                link = spec.host if host else spec.link_between(src, dst)
+                ports = [leaves[src], enters[dst]]
+                if not host and link is spec.cross:
+                    ports.insert(1, between_roots.setdefault((root_of[src], root_of[dst]), Port()))
+                self.routes[src, dst] = Route(link, tuple(ports), self.rng)
+
+    def is_native(self, device: int, home: int) -> bool:
+        """Are read-modify-writes by `device` on memory at `home` performed there in one step?"""
+        return device == home or self.routes[device, home].link.native_atomics

@@ -1,0 +1,269 @@
+"""Launches on the emulated machine: grids, blocks, their barriers, and which blocks are resident.
+
+A device runs its launches in order. A grid's blocks start as places become free, so a block beyond residency waits
+until another one has ended, as on hardware. Must not know about memory order or links.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+from pcietool.emulator.engine import Engine, Thread
+from pcietool.emulator.fabric import GpuModel, Route
+from pcietool.emulator.lower import SHARED_WINDOW, Lowered
+from pcietool.emulator.ops import Op
+from pcietool.errors import EmulationError
+
+
+def resident_blocks(gpu: GpuModel, threads: int, shared: int) -> int:
+    """How many blocks of this shape one modelled GPU holds at once."""
+    by_threads = gpu.threads_per_sm // (-(-threads // 32) * 32)
+    by_shared = gpu.shared_bytes_per_sm // shared if shared else gpu.blocks_per_sm
+    return gpu.sms * min(by_threads, by_shared, gpu.blocks_per_sm)
+
+
+@dataclass(frozen=True)
+class GridSpec:
+    """One launch as the emulator takes it: `arguments` in parameter order, integers or bit patterns."""
+
+    lowered: Lowered
+    blocks: int
+    threads: int
+    arguments: tuple[int, ...]
+    shared: int
+    """Static and dynamic bytes."""
+    timeout_ns: float
+
+
+class DeviceState:
+    """One GPU during a run: its queue of grids, its free places, its unacknowledged stores."""
+
+    def __init__(self, index: int, engine: Engine) -> None:
+        self.index = index
+        self.engine = engine
+        self.queue: deque[GridSpec] = deque()
+        self.grid: Grid | None = None
+        self.node_gap_ns = 0.0
+        self.started_ns: float | None = None
+        self.ended_ns = 0.0
+        self._acknowledged = 0.0
+        self._flush = 0.0
+        self._last_flush = 0.0
+
+    def written(self, route: Route, landed: float) -> None:
+        """A posted write of this device will land at `landed`."""
+        self._acknowledged = max(self._acknowledged, landed + route.acknowledge_extra)
+        self._flush = max(self._flush, route.link.flush_ns.value)
+
+    def flushed(self, start: float) -> float:
+        """When a system fence that starts now has seen all stores of this device acknowledged."""
+        flush, self._flush = self._flush, 0.0
+        return max(self._acknowledged, start + flush)
+
+    def submit(self, grids: list[GridSpec], start: float, node_gap_ns: float) -> None:
+        """Queues grids; the first starts at `start`."""
+        self.queue.extend(grids)
+        self.node_gap_ns = node_gap_ns
+        self.started_ns = start
+        self.engine.at(start, self._next_grid)
+
+    def _next_grid(self, _: Any = None, __: Any = None) -> None:
+        if self.queue:
+            self.grid = Grid(self, self.queue.popleft())
+            self.grid.fill()
+
+    def grid_ended(self) -> None:
+        """A grid ends when its last store is acknowledged."""
+        self.ended_ns = max(self.engine.now, self._acknowledged)
+        self.grid = None
+        if self.queue:
+            self.engine.at(self.ended_ns + self.node_gap_ns, self._next_grid)
+
+
+class Grid:
+    """One running launch. Places are numbered; a place's SM is its number modulo the SM count."""
+
+    def __init__(self, device: DeviceState, spec: GridSpec) -> None:
+        self.device = device
+        self.spec = spec
+        self.lowered = spec.lowered
+        gpu = device.engine.gpu
+        self.free_places = list(range(resident_blocks(gpu, spec.threads, spec.shared)))[::-1]
+        self.next_block = 0
+        self.running: set[Block] = set()
+
+    def fill(self) -> None:
+        """Starts as many waiting blocks as there are places."""
+        started = []
+        while self.next_block < self.spec.blocks and self.free_places:
+            started.append(Block(self, self.next_block, self.free_places.pop()))
+            self.next_block += 1
+        self.running.update(started)
+        for block in started:
+            block.start()
+
+    @property
+    def waiting_blocks(self) -> int:
+        return self.spec.blocks - self.next_block
+
+    def block_ended(self, block: Block) -> None:
+        self.running.discard(block)
+        self.free_places.append(block.place)
+        if self.next_block < self.spec.blocks:
+            self.device.engine.at(self.device.engine.now, lambda *_: self.fill())
+        elif not self.running:
+            self.device.grid_ended()
+
+
+class BlockBarrier:
+    """One named barrier: who waits, how many have arrived, how many are expected (0: all that live)."""
+
+    __slots__ = ("arrived", "expected", "latest", "op", "waiting")
+
+    def __init__(self, expected: int, op: Op) -> None:
+        self.arrived = 0
+        self.expected = expected
+        self.op = op
+        self.waiting: list[Thread] = []
+        self.latest = 0.0
+
+
+class Block:
+    """One resident block: its threads, shared memory and barriers."""
+
+    def __init__(self, grid: Grid, index: int, place: int) -> None:
+        engine = grid.device.engine
+        self.grid = grid
+        self.device = grid.device
+        self.index = index
+        self.place = place
+        self.sm = place % engine.gpu.sms
+        self.engine = engine
+        self.deadline_ns = engine.now + grid.spec.timeout_ns if grid.spec.timeout_ns else inf
+        self.barriers: dict[int, BlockBarrier] = {}
+        self.warps: dict[tuple[int, int, int], dict[int, tuple[Thread, Any]]] = {}
+        self.threads = [Thread(self, tid) for tid in range(grid.spec.threads)]
+        self.alive = grid.spec.threads
+        self.exited: set[int] = set()
+        whole = memoryview(bytearray(-(-grid.spec.shared // 16) * 16))
+        self.shared = {1: whole, 2: whole.cast("H"), 4: whole.cast("I"), 8: whole.cast("Q")}
+
+    def start(self) -> None:
+        engine, spec = self.engine, self.grid.spec
+        local = engine.memory.local[self.device.index]
+        tables = (local[1], local[2], local[4], local[8])
+        shared = (self.shared[1], self.shared[2], self.shared[4], self.shared[8])
+        start, arguments = spec.lowered.start, spec.arguments
+        for thread in self.threads:
+            thread.start(
+                start(
+                    arguments, thread.tid, spec.threads, self.index, spec.blocks, thread, engine, engine.watched,
+                    *tables, *shared,
+                )
+            )  # fmt: skip
+        engine.live += len(self.threads)
+        engine.at(engine.now, engine.resume_all, self.threads)
+
+    def lanes_alive(self, warp: int) -> int:
+        lanes = range(warp * 32, min(warp * 32 + 32, len(self.threads)))
+        return sum(1 << tid - warp * 32 for tid in lanes if tid not in self.exited)
+
+    # -- shared memory through generic addresses ------------------------------------------------------------------
+
+    def load_shared(self, op: Op, address: int) -> Any:
+        index = (address & ~SHARED_WINDOW) // op.size
+        view = self.shared[op.size]
+        return view[index] if op.count == 1 else tuple(view[index + n] for n in range(op.count))
+
+    def store_shared(self, op: Op, address: int, value: Any) -> None:
+        index = (address & ~SHARED_WINDOW) // op.size
+        for n, element in enumerate((value,) if op.count == 1 else value):
+            self.shared[op.size][index + n] = element
+
+    # -- barriers -------------------------------------------------------------------------------------------------
+
+    def arrive(self, number: int, count: int, threads: list[Thread], op: Op) -> None:
+        """Threads reach a barrier at the same time; `count` 0 expects all threads that live."""
+        barrier = self.barriers.get(number)
+        if barrier is None:
+            if number > 15:
+                raise EmulationError(f"barrier {number}: a block has barriers 0 to 15")
+            barrier = self.barriers[number] = BlockBarrier(count, op)
+        elif barrier.expected != count:
+            raise EmulationError(
+                f"two thread counts on barrier {number} of one block: {barrier.expected or 'all'} at"
+                f" {barrier.op.where()} and {count or 'all'} at {op.where()}; give one of them a barrier of its own"
+            )
+        barrier.arrived += len(threads)
+        for thread in threads:
+            thread.poll_loop = None
+            if thread.lag > barrier.latest:
+                barrier.latest = thread.lag
+        if op.kind == "sync":
+            barrier.waiting += threads
+        if barrier.arrived >= (count or self.alive):
+            self._release(number, barrier)
+
+    def _release(self, number: int, barrier: BlockBarrier) -> None:
+        del self.barriers[number]
+        if barrier.latest:
+            for thread in barrier.waiting:
+                thread.lag = 0.0
+        engine = self.engine
+        engine.at(engine.now + barrier.latest + engine.gpu.block_barrier_ns.value, engine.resume_all, barrier.waiting)
+
+    def arrive_warp(self, mask: int, thread: Thread, op: Op, value: Any) -> None:
+        warp = thread.tid >> 5
+        key = (warp, mask, id(op))
+        waiting = self.warps.setdefault(key, {})
+        waiting[thread.tid & 31] = (thread, value)
+        if mask & self.lanes_alive(warp) & ~sum(1 << lane for lane in waiting):
+            return
+        del self.warps[key]
+        latest = max(thread.lag for thread, _ in waiting.values())
+        results = warp_results(op.kind, {lane: value for lane, (_, value) in waiting.items()})
+        time = self.engine.now + latest + self.engine.gpu.warp_barrier_ns.value
+        for lane, (waiter, _) in sorted(waiting.items()):
+            waiter.lag = 0.0
+            self.engine.at(time, self.engine.resume, waiter, results[lane])
+
+    def thread_exited(self, thread: Thread) -> None:
+        self.exited.add(thread.tid)
+        self.alive -= 1
+        for number, barrier in list(self.barriers.items()):
+            if not barrier.expected and barrier.arrived >= self.alive:
+                self._release(number, barrier)
+        if not self.alive:
+            self.grid.block_ended(self)
+
+
+def warp_results(kind: str, values: dict[int, Any]) -> dict[int, Any]:
+    """What each lane of a warp operation gets, from what each lane gave. Shuffles give (value, in range)."""
+    if kind == "sync":
+        return dict.fromkeys(values)
+    if kind == "vote.ballot":
+        return dict.fromkeys(values, sum(1 << lane for lane, value in values.items() if value))
+    if kind == "vote.any":
+        return dict.fromkeys(values, any(values.values()))
+    if kind == "vote.all":
+        return dict.fromkeys(values, all(values.values()))
+    if kind == "vote.uni":
+        return dict.fromkeys(values, len(set(map(bool, values.values()))) == 1)
+    results = {}
+    for lane, (value, delta, clamp) in values.items():
+        limit, segment = clamp & 31, clamp >> 8 & 31
+        low = lane & segment
+        high = low | limit & ~segment
+        source = {
+            "shfl.up": lane - delta,
+            "shfl.down": lane + delta,
+            "shfl.bfly": lane ^ delta,
+            "shfl.idx": low | delta & ~segment & 31,
+        }[kind]
+        in_range = source >= high if kind == "shfl.up" else source <= high
+        source = source if in_range else lane
+        results[lane] = (values[source][0] if source in values else value, in_range)
+    return results

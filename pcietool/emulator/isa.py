@@ -1,0 +1,145 @@
+"""The emulated instruction set as one table: which PTX forms exist and what each arithmetic one computes.
+
+`ALU` maps a form to a Python expression over its operands; forms are written as the ISA manual writes them, with
+alternatives in braces. Registers hold unsigned integers of their width (floats: their bit pattern), predicates
+hold bools. Memory, synchronisation and control forms have no expression: `lower` turns them into requests to the
+engine, and this module only says which modifiers each of them may carry. Anything not listed here is an error at
+load time that names the instruction and its line; nothing is skipped or guessed.
+
+Placeholders: {a} {b} {c} {d} operands as unsigned integers of the instruction's width, {sa} {sb} {sc} as signed
+ones, {M} the mask and {W} the width in bits of the type, {S} its sign bit, {fa} {fb} {fc} as Python floats.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+
+GROUPS: Mapping[str, str] = {
+    "INT": "u16,s16,u32,s32,u64,s64",
+    "UNSIGNED": "u16,u32,u64",
+    "SIGNED": "s16,s32,s64",
+    "BITS": "b16,b32,b64",
+    "ANY": "u8,s8,b8,u16,s16,b16,u32,s32,b32,u64,s64,b64,f32,f64",
+}
+
+ALU: Mapping[str, str] = {
+    "mov.{ANY}": "{a}",
+    "mov.pred": "{a}",
+    "cvta.u64": "{a}",
+    "cvta.to.global.u64": "{a}",
+    "cvta.global.u64": "{a}",
+    "cvta.shared.u64": "{a}|SHARED_WINDOW",
+    "cvta.to.shared.u64": "{a}&0xffffffff",
+    "add.{INT}": "({a}+{b})&{M}",
+    "sub.{INT}": "({a}-{b})&{M}",
+    "mul.lo.{INT}": "({a}*{b})&{M}",
+    "mul.hi.{UNSIGNED}": "({a}*{b})>>{W}",
+    "mul.hi.{SIGNED}": "(({sa}*{sb})>>{W})&{M}",
+    "mul.wide.{u16,u32}": "{a}*{b}",
+    "mul.wide.{s16,s32}": "({sa}*{sb})&{M2}",
+    "mad.lo.{INT}": "({a}*{b}+{c})&{M}",
+    "mad.wide.{u16,u32}": "({a}*{b}+{wc})&{M2}",
+    "mad.wide.{s16,s32}": "({sa}*{sb}+{wc})&{M2}",
+    "div.{UNSIGNED}": "{a}//{b} if {b} else {M}",
+    "div.{SIGNED}": "divide_signed({sa},{sb})&{M}",
+    "rem.{UNSIGNED}": "{a}%{b} if {b} else {a}",
+    "rem.{SIGNED}": "remainder_signed({sa},{sb})&{M}",
+    "neg.{SIGNED}": "-{a}&{M}",
+    "abs.{SIGNED}": "abs({sa})&{M}",
+    "min.{UNSIGNED}": "min({a},{b})",
+    "max.{UNSIGNED}": "max({a},{b})",
+    "min.{SIGNED}": "min({sa},{sb})&{M}",
+    "max.{SIGNED}": "max({sa},{sb})&{M}",
+    "and.{BITS}": "{a}&{b}",
+    "or.{BITS}": "{a}|{b}",
+    "xor.{BITS}": "{a}^{b}",
+    "not.{BITS}": "{a}^{M}",
+    "and.pred": "{a} and {b}",
+    "or.pred": "{a} or {b}",
+    "xor.pred": "{a} != {b}",
+    "not.pred": "not {a}",
+    "shl.{BITS}": "({a}<<min({b},{W}))&{M}",
+    "shr.{b16,b32,b64,u16,u32,u64}": "{a}>>min({b},{W})",
+    "shr.{SIGNED}": "({sa}>>min({b},{W}))&{M}",
+    "shf.l.wrap.b32": "(({b}<<32|{a})<<({c}&31)>>32)&0xffffffff",
+    "shf.l.clamp.b32": "(({b}<<32|{a})<<min({c},32)>>32)&0xffffffff",
+    "shf.r.wrap.b32": "(({b}<<32|{a})>>({c}&31))&0xffffffff",
+    "shf.r.clamp.b32": "(({b}<<32|{a})>>min({c},32))&0xffffffff",
+    "bfe.{u32,u64}": "extract_bits({a},{b},{c},{W})",
+    "bfi.{b32,b64}": "insert_bits({a},{b},{c},{d},{W})",
+    "prmt.b32": "permute_bytes({a},{b},{c})",
+    "popc.{b32,b64}": "({a}).bit_count()",
+    "clz.{b32,b64}": "{W}-({a}).bit_length()",
+    "brev.{b32,b64}": "reverse_bits({a},{W})",
+    "setp.{eq,ne}.{ANY}": "{a} {CMP} {b}",
+    "setp.{lt,le,gt,ge}.{UNSIGNED}": "{a} {CMP} {b}",
+    "setp.{lo,ls,hi,hs}.{UNSIGNED}": "{a} {CMP} {b}",
+    "setp.{lt,le,gt,ge}.{SIGNED}": "({a}^{S}) {CMP} ({b}^{S})",
+    "setp.{lt,le,gt,ge}.f32": "{fa} {CMP} {fb}",
+    "selp.{ANY}": "{a} if {c} else {b}",
+    "activemask.b32": "MC.active_lanes(TH)",
+    "add.f32": "float_bits({fa}+{fb})",
+    "sub.f32": "float_bits({fa}-{fb})",
+    "mul.f32": "float_bits({fa}*{fb})",
+    "add.rn.f32": "float_bits({fa}+{fb})",
+    "fma.rn.f32": "float_bits({fa}*{fb}+{fc})",
+}
+COMPARISONS: Mapping[str, str] = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+}  # fmt: skip
+
+SPECIAL_REGISTERS: Mapping[str, str] = {
+    "%tid.x": "TX",
+    "%tid.y": "0",
+    "%tid.z": "0",
+    "%ntid.x": "NX",
+    "%ntid.y": "1",
+    "%ntid.z": "1",
+    "%ctaid.x": "CX",
+    "%ctaid.y": "0",
+    "%ctaid.z": "0",
+    "%nctaid.x": "GX",
+    "%nctaid.y": "1",
+    "%nctaid.z": "1",
+    "%laneid": "(TX&31)",
+    "%warpid": "(TX>>5)",
+    "%smid": "MC.sm_of(TH)",
+    "%globaltimer": "MC.globaltimer(TH)",
+    "%clock": "(MC.cycles(TH)&0xffffffff)",
+    "%clock64": "MC.cycles(TH)",
+}
+
+SPACES = frozenset({"global", "shared", "shared::cta", "const", "local"})
+SEMANTICS = frozenset({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel"})
+SCOPES = frozenset({"cta", "cluster", "gpu", "sys"})
+CACHE_HINTS = frozenset({"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L1::no_allocate", "L1::evict_last"})
+VECTORS = frozenset({"v2", "v4"})
+RMW: Mapping[str, str] = {
+    "add": "(old+b)&M",
+    "min": "min(old,b)",
+    "max": "max(old,b)",
+    "inc": "0 if old>=b else old+1",
+    "dec": "b if old==0 or old>b else old-1",
+    "and": "old&b",
+    "or": "old|b",
+    "xor": "old^b",
+    "exch": "b",
+    "cas": "c if old==b else old",
+}
+"""The new value of a word from its old one and the operands, unsigned; signed min and max are biased by `lower`."""
+
+
+def expand(form: str) -> Iterator[str]:
+    """All concrete forms of a table row: "a.{x,y}" gives "a.x" and "a.y"; a group name in braces its members."""
+    parts = re.split(r"\{([^}]*)\}", form)
+    choices = [GROUPS.get(part, part).split(",") if index % 2 else [part] for index, part in enumerate(parts)]
+    for choice in itertools.product(*choices):
+        yield "".join(choice)
+
+
+ALU_FORMS: Mapping[str, str] = {form: expression for row, expression in ALU.items() for form in expand(row)}
+
+CONVERTIBLE = frozenset({"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"})
+"""cvt between integers of these types; floats are not emulated yet."""

@@ -1,0 +1,99 @@
+"""Emulated memory: one address range an allocation, with every access checked.
+
+An address is `number << 32 | offset`, so an access outside its allocation, to freed memory or to nowhere is found by
+construction: the number is unknown or the offset lies beyond the end. Must not know about time or order.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pcietool.errors import EmulationError
+
+HOST = -1
+"""The `device` of pinned host memory."""
+OFFSET_MASK = 0xFFFFFFFF
+View = memoryview
+Writer = tuple[int, int, int]
+"""(device, block, thread)."""
+
+
+class Segment:
+    """One allocation. `views[size]` is its memory as unsigned elements of that size."""
+
+    __slots__ = ("address", "device", "name", "nbytes", "number", "raw", "views", "writers")
+
+    def __init__(self, number: int, device: int, nbytes: int, name: str) -> None:
+        self.number = number
+        self.device = device
+        self.nbytes = nbytes
+        self.name = name
+        self.address = number << 32
+        self.raw = bytearray(nbytes)
+        whole = memoryview(self.raw)
+        self.views = {
+            size: whole[: nbytes // size * size].cast(code) for size, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
+        }
+        self.writers: dict[int, Writer] = {}
+        """Last engine-visible writer by byte offset: what a deadlock's proof quotes."""
+
+    def array(self) -> np.ndarray:
+        """The bytes as a writable array, shape (nbytes,), uint8; shares memory."""
+        return np.frombuffer(self.raw, np.uint8)
+
+    def place(self) -> str:
+        return "host memory" if self.device == HOST else f"GPU {self.device}"
+
+
+class Memory:
+    """All allocations of one machine. `local[device]` maps segment numbers to views, by element size, for the
+    memory that a device may access directly."""
+
+    def __init__(self, devices: int) -> None:
+        self.segments: dict[int, Segment] = {}
+        self.freed: dict[int, str] = {}
+        self.local: list[dict[int, dict[int, View]]] = [{size: {} for size in (1, 2, 4, 8)} for _ in range(devices)]
+        self._next = 1
+
+    def alloc(self, device: int, nbytes: int, name: str) -> Segment:
+        segment = Segment(self._next, device, nbytes, name)
+        self._next += 1
+        self.segments[segment.number] = segment
+        if device != HOST:
+            for size, views in self.local[device].items():
+                views[segment.number] = segment.views[size]
+        return segment
+
+    def free(self, segment: Segment) -> None:
+        del self.segments[segment.number]
+        self.freed[segment.number] = segment.name
+        if segment.device != HOST:
+            for views in self.local[segment.device].values():
+                del views[segment.number]
+
+    def find(self, address: int, nbytes: int) -> tuple[Segment, int]:
+        """The allocation and offset of an access. Raises EmulationError saying what is wrong with the address."""
+        segment = self.segments.get(address >> 32)
+        offset = address & OFFSET_MASK
+        if segment is None:
+            name = self.freed.get(address >> 32)
+            what = f"of '{name}', which was freed" if name else "that belongs to no allocation"
+            raise EmulationError(f"{nbytes} byte access at address {address:#x} {what}")
+        if offset % nbytes:
+            raise EmulationError(
+                f"misaligned {nbytes} byte access at offset {offset} of '{segment.name}' ({segment.place()});"
+                f" align it to {nbytes} bytes"
+            )
+        if offset + nbytes > segment.nbytes:
+            raise EmulationError(
+                f"{nbytes} byte access at offset {offset} of '{segment.name}' ({segment.place()}), which is only"
+                f" {segment.nbytes} bytes long"
+            )
+        return segment, offset
+
+    def describe(self, address: int) -> str:
+        """An address as a person reads it: allocation, offset, where it lives."""
+        segment = self.segments.get(address >> 32)
+        if segment is None:
+            return f"{address:#x}"
+        return f"'{segment.name}'+{address & OFFSET_MASK} on {segment.place()}"

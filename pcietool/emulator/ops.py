@@ -1,0 +1,61 @@
+"""What a thread asks of the engine: one constant Op an instruction, built once at load time.
+
+A generated thread yields tuples `(op, address, operands...)`. Ops are data only; what they cost and do is the
+engine's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from pcietool.ptx.model import Instruction
+
+
+class Code(IntEnum):
+    """Index into the engine's handlers."""
+
+    LOAD = 0
+    STORE = 1
+    RMW = 2
+    FENCE = 3
+    BARRIER = 4
+    WARP = 5
+    SLEEP = 6
+    WORK = 7
+
+
+SCOPE_ORDER = {"cta": 0, "cluster": 0, "gpu": 1, "sys": 2}
+
+
+@dataclass(slots=True, eq=False)
+class Op:
+    """One memory or synchronisation instruction.
+
+    `size` bytes an element, `count` elements. `scope` is an index of SCOPE_ORDER. `poll` numbers the wait loop that a
+    load belongs to (None: not polled). `modify(old, b, c)` is an RMW's new value.
+    """
+
+    code: int
+    instruction: Instruction
+    size: int = 0
+    count: int = 1
+    strong: bool = False
+    acquire: bool = False
+    release: bool = False
+    scope: int = 2
+    poll: int | None = None
+    returns: bool = False
+    modify: Callable[[int, int, int], int] | None = None
+    kind: str = ""
+    """Which warp or barrier operation, or fence ("acq_rel", "sc")."""
+
+    @property
+    def bytes(self) -> int:
+        return self.size * self.count
+
+    def where(self) -> str:
+        """The instruction, for messages: source line if known, and the PTX line."""
+        ptx = f"PTX line {self.instruction.line}: {self.instruction.text}"
+        return f"{self.instruction.source} ({ptx})" if self.instruction.source else ptx

@@ -1,0 +1,44 @@
+"""Opening a machine: real GPUs or the emulator, each imported only when it is wanted."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pcietool.machines.base import Backend, Machine
+
+
+def driver_present() -> bool:
+    """Is there a CUDA driver library? Loads it but does not initialise it, so this process may still fork."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def open_machine(
+    backend: Backend,
+    gpus: Sequence[str] | None = None,
+    num_gpus: int | None = None,
+    fabric: str | None = None,
+    seed: int = 0,
+) -> Machine:
+    """The machine with the GPUs that `gpus` ("0", "GPU-ab") or `num_gpus` select, all of them by default.
+
+    Initialises CUDA for "cuda": only for a process that may be killed (see `machines.child`).
+    """
+    if backend == "cuda":
+        from pcietool.machines.cuda.machine import CudaMachine
+
+        return CudaMachine.open(gpus, num_gpus)
+    from pcietool.machines.emulated import DEFAULT_FABRIC, EmulatedMachine
+    from pcietool.machines.selection import GpuIdentity, select_gpus
+
+    fabric = fabric or DEFAULT_FABRIC
+    whole = EmulatedMachine.open(fabric, seed=seed)
+    identities = [GpuIdentity(device.index, device.uuid, device.pci) for device in whole.devices]
+    chosen = select_gpus(gpus, num_gpus, identities)
+    return EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed)

@@ -1,0 +1,286 @@
+"""The one contract between probes and hardware: a Machine with devices, links and five verbs.
+
+A probe asks a Machine for memory, kernels and launches, and never learns whether real GPUs or the emulator
+answer. Two tenants implement it: `machines.cuda` and `machines.emulated`. This module must not import either,
+nor any CUDA package.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pcietool.errors import UsageError
+from pcietool.protocol.watch import WaitRecord
+
+Backend = Literal["cuda", "emulated"]
+NativeAtomics = Literal["full", "partial", "none", "unknown"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU as the machine numbers it; `index` is what every other call takes."""
+
+    index: int
+    name: str
+    uuid: str
+    pci: str
+    compute_capability: tuple[int, int]
+    sms: int
+    memory_bytes: int
+    max_threads_per_block: int = 1024
+    kernel_timeout: bool = False
+    """A display watchdog ends kernels on this GPU after a few seconds."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """More facts for the result file (link generation and width, clocks, ...), JSON values only."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """What the driver says about one ordered pair: `src` stores to and reads from memory of `dst`."""
+
+    src: int
+    dst: int
+    kind: Literal["pcie", "nvlink", "unknown"]
+    access: bool
+    native_atomics: NativeAtomics
+    atomic_ops: Mapping[str, str] = field(default_factory=dict)
+    """Per operation, where the driver knows ("add": "u32 u64"); empty where it does not say."""
+    reason: str | None = None
+    """Why there is no access."""
+
+
+@dataclass(frozen=True)
+class HostLink:
+    """What the driver says about one device and mapped host memory."""
+
+    device: int
+    native_atomics: NativeAtomics
+    atomic_ops: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where memory lives: on one device, or in pinned host memory that every device maps."""
+
+    device: int | None
+
+    @property
+    def is_host(self) -> bool:
+        return self.device is None
+
+
+HOST = Place(None)
+
+
+def on_device(index: int) -> Place:
+    return Place(index)
+
+
+class Buffer(ABC):
+    """Zero-initialised memory with one address that every device uses (unified addressing)."""
+
+    place: Place
+    nbytes: int
+    address: int
+
+    @abstractmethod
+    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
+        """A copy of `count` elements (default: all) from byte `offset`. Not while a launch runs."""
+
+    @abstractmethod
+    def write(self, values: np.ndarray, offset: int = 0) -> None:
+        """Copies the bytes of `values` to byte `offset`. Not while a launch runs."""
+
+    @abstractmethod
+    def fill(self, byte: int) -> None:
+        """Sets every byte."""
+
+    @abstractmethod
+    def free(self) -> None:
+        """Gives the memory back; using it afterwards is an error."""
+
+
+Argument = int | float | Buffer
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One entry point of a loaded program. `parameters` are PTX types without the dot, in order; the first
+    one always takes the device's Watch, which the machine passes by itself."""
+
+    name: str
+    parameters: tuple[str, ...]
+    program: Program
+
+
+class Program(ABC):
+    """One compiled source, loaded on every device before anything is launched."""
+
+    source: str
+    defines: Mapping[str, int]
+
+    @abstractmethod
+    def kernel(self, name: str) -> Kernel:
+        """Raises CompileError, naming the entries there are, if there is none of that name."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One grid of a round. Launches of one device run in the order given, those of different devices at once."""
+
+    device: int
+    kernel: Kernel
+    grid: int
+    block: int
+    args: tuple[Argument, ...]
+    shared: int = 0
+    """Bytes of dynamic shared memory."""
+    spins: bool = True
+    """Its blocks wait for each other or for other devices, so all of them must be resident."""
+    beyond_residency: bool = False
+    """Launch it although not all of its blocks are resident: only to show what happens then."""
+
+
+def launch_names(launches: Sequence[Launch]) -> str:
+    """For messages, such as "barrier_rounds on GPUs 0, 1"."""
+    kernels = ", ".join(dict.fromkeys(launch.kernel.name for launch in launches))
+    devices = sorted({launch.device for launch in launches})
+    return f"{kernels} on GPU{'s' if len(devices) > 1 else ''} {', '.join(map(str, devices))}"
+
+
+@dataclass(frozen=True)
+class HostAgent:
+    """A CPU thread that takes part in a round: `adds` atomic increments of the 32-bit word at `offset`."""
+
+    buffer: Buffer
+    offset: int
+    adds: int
+
+
+@dataclass(frozen=True)
+class BlockedThread:
+    """One waiting thread of a proved deadlock."""
+
+    device: int
+    block: int
+    thread: int
+    source: str
+    """file:line of the load that waits."""
+    address: str
+    """Readable: allocation, offset."""
+    value: int
+    last_writer: str | None
+    """Who stored the present value, or None if nobody ever did."""
+
+
+@dataclass(frozen=True)
+class Hang:
+    """A round that did not finish: what its waits left behind."""
+
+    limit: Literal["device deadline", "host join timeout"]
+    records: tuple[WaitRecord, ...]
+    dropped_records: int = 0
+    proof: tuple[BlockedThread, ...] = ()
+    """Only the emulator can prove a deadlock; empty elsewhere."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a round ended. `elapsed_ns[device]`: GPU time from its first launch's start to its last one's end."""
+
+    elapsed_ns: Mapping[int, float]
+    hang: Hang | None = None
+    host_agents_ns: tuple[float, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return self.hang is None
+
+
+class Graph(ABC):
+    """A round that was recorded once and can run again and again (a CUDA graph per device)."""
+
+    @abstractmethod
+    def run(self, deadline_s: float) -> Outcome:
+        """Runs it on all devices at once. The same arguments each time."""
+
+
+class Machine(ABC):
+    """Devices and links, and the verbs load, alloc, copy, run and graph."""
+
+    backend: Backend
+    label: str
+    """One line for the first screen, such as the fabric's name."""
+    devices: tuple[Device, ...]
+    stuck: bool = False
+    """A kernel hangs and never ends: the process must leave the GPUs alone and go (never emulated)."""
+
+    @abstractmethod
+    def link(self, src: int, dst: int) -> Link: ...
+
+    @abstractmethod
+    def host_link(self, device: int) -> HostLink: ...
+
+    @abstractmethod
+    def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
+        """None if the machine has it, else the reason why not."""
+
+    @abstractmethod
+    def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
+        """Compiles `kernels/<source>` for every device's architecture and loads it everywhere.
+
+        Raises CompileError with NVRTC's log, PtxError where the emulator does not know an instruction.
+        """
+
+    @abstractmethod
+    def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
+        """Zeroed memory. `name` appears in error messages and hang reports. Raises UsageError, saying what is
+        needed and what is free, if there is not enough."""
+
+    @abstractmethod
+    def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
+        """Copies and waits; returns nanoseconds of GPU time."""
+
+    @abstractmethod
+    def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
+        """How many blocks of this kernel can be resident on the device at once."""
+
+    @abstractmethod
+    def run(self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent] = ()) -> Outcome:
+        """Starts everything at once and waits for the end or for the deadline. Nothing that synchronises
+        happens in between. Raises UsageError for a spinning grid beyond residency (unless the launch says so)."""
+
+    @abstractmethod
+    def graph(self, launches: Sequence[Launch]) -> Graph:
+        """Records the launches, instantiated and uploaded on every device."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """JSON-ready description of what else a result must say about this machine: versions, clocks, fabric
+        parameters and their sources."""
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def check_residency(self, launch: Launch) -> None:
+        """Refuses a grid of waiting blocks of which some could never start."""
+        if not launch.spins or launch.beyond_residency:
+            return
+        room = self.resident_blocks(launch.device, launch.kernel, launch.block, launch.shared)
+        if launch.grid > room:
+            raise UsageError(
+                f"{launch.kernel.name}: {launch.grid} blocks of {launch.block} threads wait for each other, but GPU"
+                f" {launch.device} holds only {room} of them at once; use fewer blocks or threads"
+            )
+
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()

@@ -1,0 +1,90 @@
+"""The child process: opens the machine, runs one probe, and sends events through its own pipe.
+
+The pipe is not stdout, so that nothing a library prints can break it. Started only by `machines.child`:
+`python -m pcietool.machines.child_main FD`, with a Request on stdin.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from pcietool.errors import ExitCode
+from pcietool.machines import open_machine
+from pcietool.machines.announcing import AnnouncingMachine
+from pcietool.machines.base import Machine
+from pcietool.machines.description import describe
+from pcietool.machines.messages import Request, error_to_fields, result_to_fields, to_line
+
+if TYPE_CHECKING:
+    from pcietool.probes.base import ProbeResult
+
+
+class Events:
+    """The child's end of the pipe; the Observer of its probe."""
+
+    def __init__(self, fd: int) -> None:
+        self._pipe = os.fdopen(fd, "wb", buffering=0)
+
+    def send(self, event: str, **fields: Any) -> None:
+        self._pipe.write(to_line(event, **fields))
+
+    def progress(self, text: str) -> None:
+        self.send("progress", text=text)
+
+    def result(self, result: ProbeResult) -> None:
+        self.send("result", result=result_to_fields(result))
+
+    def round(self, what: str, deadline_s: float) -> None:
+        self.send("round", what=what, deadline_s=deadline_s)
+
+
+def run(request: Request, events: Events) -> None:
+    """Raises what the probe raises."""
+    model, probe = request.load_probe()
+    config = model.model_validate_json(request.config)
+    machine = open_machine(request.backend, request.gpus, request.num_gpus, request.fabric, request.seed)
+    try:
+        events.send("machine", machine=describe(machine))
+        probe(AnnouncingMachine(machine, events.round), config, events)
+    except (Exception, KeyboardInterrupt) as error:
+        _leave_if_stuck(machine, events, error)
+        machine.close()
+        raise
+    _leave_if_stuck(machine, events)
+    events.send("facts", facts=machine.facts())
+    machine.close()
+
+
+def _leave_if_stuck(machine: Machine, events: Events, error: BaseException | None = None) -> None:
+    """With a kernel that never ends, even the ordinary end of the process would wait for it."""
+    if machine.stuck:
+        _say_how_it_ended(events, error)
+        sys.stderr.flush()
+        os._exit(ExitCode.HANG)
+
+
+def _say_how_it_ended(events: Events, error: BaseException | None) -> None:
+    if error is None:
+        events.send("end")
+    elif isinstance(error, Exception):
+        traceback.print_exception(error)
+        events.send("error", **error_to_fields(error))
+    else:
+        events.send("interrupted")
+
+
+def main() -> None:
+    events = Events(int(sys.argv[1]))
+    ending: BaseException | None = None
+    try:
+        run(Request.from_json(sys.stdin.read()), events)
+    except (Exception, KeyboardInterrupt) as error:
+        ending = error
+    _say_how_it_ended(events, ending)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,124 @@
+"""One GPU as this process uses it: context, stream, events, and the Watch that its kernels report to.
+
+Must know nothing of other GPUs, and nothing of rounds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+from cuda.bindings import driver
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import Device
+from pcietool.machines.cuda.driver import NOT_READY, OUT_OF_MEMORY, SUCCESS, attempt, call, failure
+from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, WaitRecord, decode_records, fresh_watch
+
+_NON_BLOCKING = 1
+_PORTABLE_AND_MAPPED = 1 | 2
+
+
+def pinned_memory(nbytes: int) -> np.ndarray:
+    """Zeroed page-locked host memory that every GPU maps at the same address; shape (nbytes,), dtype uint8.
+
+    It is never collected: `release_pinned_memory` gives it back. Raises UsageError if there is not enough.
+    """
+    code, pointer = attempt(driver.cuMemHostAlloc, nbytes, _PORTABLE_AND_MAPPED)
+    if code == OUT_OF_MEMORY:
+        raise UsageError(f"the host cannot pin {nbytes} bytes of memory; use smaller sizes, or raise `ulimit -l`")
+    if code != SUCCESS:
+        raise failure(f"cuMemHostAlloc of {nbytes} bytes", code)
+    address = int(pointer)
+    memory = np.ctypeslib.as_array((ctypes.c_uint8 * nbytes).from_address(address))
+    memory[:] = 0
+    return memory
+
+
+def release_pinned_memory(memory: np.ndarray) -> None:
+    call(driver.cuMemFreeHost, memory.ctypes.data)
+
+
+class Gpu:
+    """The primary context of one device. Everything here happens on its one non-blocking stream."""
+
+    def __init__(self, device: Device, handle: Any) -> None:
+        self.device = device
+        self.handle = handle
+        self.context = call(driver.cuDevicePrimaryCtxRetain, handle)
+        self.make_current()
+        self.stream = call(driver.cuStreamCreate, _NON_BLOCKING)
+        self.began = call(driver.cuEventCreate, 0)
+        self.ended = call(driver.cuEventCreate, 0)
+        self.watch_address = int(call(driver.cuMemAlloc, WATCH.itemsize))
+        self._records = pinned_memory(MAX_RECORDS * RECORD.itemsize)
+
+    @property
+    def index(self) -> int:
+        return self.device.index
+
+    def make_current(self) -> None:
+        call(driver.cuCtxSetCurrent, self.context)
+
+    def synchronise(self) -> None:
+        """Waits for the stream. Never while a kernel may spin."""
+        self.make_current()
+        call(driver.cuStreamSynchronize, self.stream)
+
+    # Memory. On the stream and waited for: a plain copy would run on a stream that ours does not wait for.
+
+    def write(self, address: int, values: np.ndarray) -> None:
+        self.make_current()
+        data = np.ascontiguousarray(values)
+        call(driver.cuMemcpyHtoDAsync, address, data.ctypes.data, data.nbytes, self.stream)
+        call(driver.cuStreamSynchronize, self.stream)
+
+    def read_into(self, values: np.ndarray, address: int) -> None:
+        self.make_current()
+        call(driver.cuMemcpyDtoHAsync, values.ctypes.data, address, values.nbytes, self.stream)
+        call(driver.cuStreamSynchronize, self.stream)
+
+    def fill(self, address: int, byte: int, nbytes: int) -> None:
+        self.make_current()
+        call(driver.cuMemsetD8Async, address, byte, nbytes, self.stream)
+        call(driver.cuStreamSynchronize, self.stream)
+
+    # Time.
+
+    def record(self, event: Any) -> None:
+        self.make_current()
+        call(driver.cuEventRecord, event, self.stream)
+
+    def has_ended(self) -> bool:
+        """Is everything before the last `record(ended)` done? Raises DriverError if a kernel broke the context."""
+        code, _ = attempt(driver.cuEventQuery, self.ended)
+        if code not in (SUCCESS, NOT_READY):
+            raise failure(f"GPU {self.index}", code)
+        return code == SUCCESS
+
+    def elapsed_ns(self) -> float:
+        return float(call(driver.cuEventElapsedTime, self.began, self.ended)) * 1e6
+
+    # The Watch.
+
+    def arm_watch(self, deadline_s: float) -> None:
+        """Before a round: its deadline, and no wait has given up yet."""
+        self._records[:] = 0
+        self.write(self.watch_address, fresh_watch(deadline_s, self._records.ctypes.data))
+
+    def read_watch(self) -> tuple[bool, int]:
+        """After a round: did a wait give up, and how many did?"""
+        watch = np.zeros(1, WATCH)
+        self.read_into(watch, self.watch_address)
+        return bool(watch["gave_up"][0]), int(watch["records_taken"][0])
+
+    def wait_records(self, taken: int = MAX_RECORDS) -> tuple[WaitRecord, ...]:
+        """What waits left behind, read from mapped host memory: works while a kernel still hangs."""
+        return decode_records(self._records.view(RECORD), taken)
+
+    def release(self) -> None:
+        """Gives back the context, and all device memory in it."""
+        self.make_current()
+        release_pinned_memory(self._records)
+        call(driver.cuDevicePrimaryCtxRelease, self.handle)

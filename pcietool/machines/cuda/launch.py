@@ -1,0 +1,45 @@
+"""One launch, prepared: arguments in place and handles resolved, so that submitting it is a single driver call.
+
+Must not decide when anything is launched: that is a round's business.
+"""
+
+from __future__ import annotations
+
+from cuda.bindings import driver
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import Launch
+from pcietool.machines.cuda.arguments import ArgumentBlock
+from pcietool.machines.cuda.driver import call
+from pcietool.machines.cuda.gpu import Gpu
+from pcietool.machines.cuda.program import cuda_program
+
+
+class PreparedLaunch:
+    """A grid whose blocks wait for each other is cooperative: the driver refuses what is not resident at once."""
+
+    def __init__(self, gpu: Gpu, launch: Launch) -> None:
+        if not 1 <= launch.block <= gpu.device.max_threads_per_block or launch.grid < 1:
+            raise UsageError(
+                f"{launch.kernel.name}: cannot launch {launch.grid} blocks of {launch.block} threads; a block has 1 to"
+                f" {gpu.device.max_threads_per_block} threads on GPU {gpu.index}"
+            )
+        self.gpu = gpu
+        self.name = launch.kernel.name
+        self._cooperative = launch.spins and not launch.beyond_residency
+        self._arguments = ArgumentBlock(launch.kernel, gpu.watch_address, launch.args)
+        function = cuda_program(launch.kernel).function(gpu, launch.kernel.name, launch.shared)
+        self._configuration = (
+            function, launch.grid, 1, 1, launch.block, 1, 1, launch.shared, gpu.stream, self._arguments.address
+        )  # fmt: skip
+
+    def submit(self) -> None:
+        if not self._cooperative:
+            return self.submit_plain()
+        self.gpu.make_current()
+        call(driver.cuLaunchCooperativeKernel, *self._configuration)
+
+    def submit_plain(self) -> None:
+        """Without the driver's check that all blocks are resident."""
+        self.gpu.make_current()
+        call(driver.cuLaunchKernel, *self._configuration, 0)

@@ -1,0 +1,84 @@
+"""A compiled source, loaded on every GPU, and what a kernel needs before its first launch.
+
+Must not launch anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cuda.bindings import driver
+
+from pcietool.compiler import compile_source
+from pcietool.data import kernel_source
+from pcietool.errors import CompileError, UsageError
+from pcietool.machines.base import Kernel, Program
+from pcietool.machines.cuda.driver import call
+from pcietool.machines.cuda.gpu import Gpu
+from pcietool.ptx.model import TYPE_BYTES, Parameter
+from pcietool.ptx.parser import parse
+
+
+class CudaProgram(Program):
+    """One compile for each compute capability; each GPU holds the cubin of its own."""
+
+    def __init__(self, gpus: Sequence[Gpu], source: str, defines: Mapping[str, int]) -> None:
+        self.source = source
+        self.defines = dict(defines)
+        text = kernel_source(source)
+        architectures = sorted({gpu.device.compute_capability for gpu in gpus})
+        compiled = {
+            architecture: compile_source(text, name=source, architecture=architecture, defines=self.defines)
+            for architecture in architectures
+        }
+        entries = parse(compiled[architectures[0]].ptx).entries
+        self._parameters = {name: tuple(map(_type, entry.parameters)) for name, entry in entries.items()}
+        self._functions: dict[tuple[int, str], Any] = {}
+        self._dynamic_shared: dict[tuple[int, str], int] = {}
+        for gpu in gpus:
+            gpu.make_current()
+            module = call(driver.cuModuleLoadData, compiled[gpu.device.compute_capability].cubin)
+            for name in entries:
+                self._functions[gpu.index, name] = call(driver.cuModuleGetFunction, module, name.encode())
+
+    def kernel(self, name: str) -> Kernel:
+        if name not in self._parameters:
+            raise CompileError(f"{self.source} has no kernel {name!r}; it has {', '.join(sorted(self._parameters))}")
+        return Kernel(name, self._parameters[name], self)
+
+    def function(self, gpu: Gpu, name: str, shared: int) -> Any:
+        """The handle on this GPU, allowed to use `shared` bytes of dynamic shared memory."""
+        function = self._functions[gpu.index, name]
+        if shared > self._dynamic_shared.get((gpu.index, name), 0):
+            self._allow_shared(gpu, name, function, shared)
+        return function
+
+    def _allow_shared(self, gpu: Gpu, name: str, function: Any, shared: int) -> None:
+        gpu.make_current()
+        static = int(call(driver.cuFuncGetAttribute, _FUNCTION.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
+        limit = int(call(driver.cuDeviceGetAttribute, _SHARED_LIMIT, gpu.handle))
+        if static + shared > limit:
+            raise UsageError(
+                f"{name}: {static + shared} bytes of shared memory a block, GPU {gpu.index} has {limit}; use fewer"
+                " rounds or smaller sizes"
+            )
+        call(driver.cuFuncSetAttribute, function, _FUNCTION.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, shared)
+        self._dynamic_shared[gpu.index, name] = shared
+
+
+_FUNCTION = driver.CUfunction_attribute
+_SHARED_LIMIT = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+
+
+def cuda_program(kernel: Kernel) -> CudaProgram:
+    """The program behind a kernel; it must come from this tenant's `load`."""
+    if not isinstance(kernel.program, CudaProgram):
+        raise TypeError(f"{kernel.name} was loaded by another machine")
+    return kernel.program
+
+
+def _type(parameter: Parameter) -> str:
+    """The PTX type, or .b8[N] for a struct passed by value, which no argument fits."""
+    is_struct = parameter.bytes != TYPE_BYTES[parameter.type]
+    return f"{parameter.type}[{parameter.bytes}]" if is_struct else parameter.type

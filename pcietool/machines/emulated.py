@@ -1,0 +1,322 @@
+"""The Machine without GPUs: the PTX of the same compile, run by the emulator on a modelled fabric.
+
+Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emulator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pcietool import data
+from pcietool.compiler import compile_source
+from pcietool.emulator.deadlock import proved
+from pcietool.emulator.engine import Engine
+from pcietool.emulator.fabric import Fabric, FabricSpec, load_fabric
+from pcietool.emulator.grids import DeviceState, GridSpec, resident_blocks
+from pcietool.emulator.lower import Lowered, lower
+from pcietool.emulator.memory import HOST, Memory, Segment
+from pcietool.errors import CompileError, UsageError
+from pcietool.machines.arguments import bit_patterns
+from pcietool.machines.base import (
+    Backend,
+    BlockedThread,
+    Buffer,
+    Device,
+    Graph,
+    Hang,
+    HostAgent,
+    HostLink,
+    Kernel,
+    Launch,
+    Link,
+    Machine,
+    Outcome,
+    Place,
+    Program,
+)
+from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
+from pcietool.ptx.model import Function
+from pcietool.ptx.parser import parse
+
+MAX_EVENTS = 200_000_000
+DEFAULT_FABRIC = "pcie5-switch4"
+
+
+def shared_bytes(function: Function, dynamic: int) -> int:
+    """Shared memory of one block: a dynamic array starts behind the static variables, aligned."""
+    starts = [v.offset for v in function.variables.values() if v.space == "shared" and not v.bytes]
+    return max([function.shared_bytes, *starts]) + dynamic
+
+
+class EmulatedBuffer(Buffer):
+    """A segment of emulated memory."""
+
+    def __init__(self, machine: EmulatedMachine, place: Place, nbytes: int, name: str) -> None:
+        self.place = place
+        self.nbytes = nbytes
+        self._machine = machine
+        self._segment: Segment | None = machine.memory.alloc(
+            HOST if place.device is None else place.device, nbytes, name
+        )
+        self.address = self._segment.address
+
+    @property
+    def bytes(self) -> np.ndarray:
+        if self._segment is None:
+            raise UsageError("this memory was freed")
+        return self._segment.array()
+
+    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
+        kind = np.dtype(dtype)
+        count = (self.nbytes - offset) // kind.itemsize if count is None else count
+        return self.bytes[offset : offset + count * kind.itemsize].view(kind).copy()
+
+    def write(self, values: np.ndarray, offset: int = 0) -> None:
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        self.bytes[offset : offset + raw.size] = raw
+
+    def fill(self, byte: int) -> None:
+        self.bytes[:] = byte
+
+    def free(self) -> None:
+        if self._segment is not None:
+            self._machine.memory.free(self._segment)
+            self._machine.allocated[self.place] -= self.nbytes
+            self._segment = None
+
+
+class EmulatedProgram(Program):
+    """All entries of one source, lowered when first asked for."""
+
+    def __init__(self, source: str, defines: Mapping[str, int], ptx: str) -> None:
+        self.source = source
+        self.defines = dict(defines)
+        self.module = parse(ptx)
+        self.lowered = {name: lower(function) for name, function in self.module.entries.items()}
+
+    def kernel(self, name: str) -> Kernel:
+        if name not in self.lowered:
+            raise CompileError(f"{self.source} has no kernel '{name}'; it has {', '.join(self.lowered)}")
+        function = self.lowered[name].function
+        return Kernel(name, tuple(parameter.type for parameter in function.parameters), self)
+
+
+class EmulatedGraph(Graph):
+    """Launches that run again with the shorter gaps of a graph."""
+
+    def __init__(self, machine: EmulatedMachine, launches: Sequence[Launch]) -> None:
+        self._machine = machine
+        self._launches = tuple(launches)
+
+    def run(self, deadline_s: float) -> Outcome:
+        gap = self._machine.spec.gpu.graph_node_ns.value
+        return self._machine.run_with_gap(self._launches, deadline_s, (), gap)
+
+
+class EmulatedMachine(Machine):
+    """One modelled machine. Times are modelled, never measured; the same seed gives the same run."""
+
+    backend: Backend = "emulated"
+
+    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int) -> None:
+        self.spec = spec
+        self.seed = seed
+        self.label = f"fabric {spec.name}"
+        self.memory = Memory(spec.gpu.count)
+        self.engine = Engine(self.memory, Fabric(spec, seed), MAX_EVENTS)
+        self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
+        self.allocated: dict[Place, int] = {}
+        self._gpus = tuple(gpus)
+        """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
+        self._states = [DeviceState(gpu, self.engine) for gpu in range(spec.gpu.count)]
+        self.devices = tuple(
+            Device(
+                index=index,
+                name=spec.gpu.name,
+                uuid=f"EMU-{spec.name}-{gpu}",
+                pci=f"0000:{gpu + 1:02x}:00.0",
+                compute_capability=spec.gpu.compute_capability,
+                sms=spec.gpu.sms,
+                memory_bytes=int(spec.gpu.memory_gib * 2**30),
+            )
+            for index, gpu in enumerate(self._gpus)
+        )
+        self._watches = [self.alloc(Place(d.index), WATCH.itemsize, f"watch of GPU {d.index}") for d in self.devices]
+        self._records = [
+            self.alloc(Place(None), RECORD.itemsize * MAX_RECORDS, f"records of GPU {d.index}") for d in self.devices
+        ]
+
+    @classmethod
+    def open(cls, fabric: str = DEFAULT_FABRIC, gpus: Sequence[int] | None = None, seed: int = 0) -> EmulatedMachine:
+        """A machine of the named fabric (or fabric file) with these of its GPUs (default: all)."""
+        spec = load_fabric(fabric)
+        chosen = range(spec.gpu.count) if gpus is None else gpus
+        for gpu in chosen:
+            if not 0 <= gpu < spec.gpu.count:
+                raise UsageError(f"no GPU {gpu}: fabric {spec.name} has GPUs 0 to {spec.gpu.count - 1}")
+        return cls(spec, list(chosen), seed)
+
+    # -- what there is ----------------------------------------------------------------------------------------------
+
+    def link(self, src: int, dst: int) -> Link:
+        link = self.spec.link_between(self._gpus[src], self._gpus[dst])
+        return Link(src, dst, link.kind, access=True, native_atomics="full" if link.native_atomics else "none")
+
+    def host_link(self, device: int) -> HostLink:
+        return HostLink(device, "full" if self.spec.host.native_atomics else "none")
+
+    def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "fabric": self.spec.name,
+            "fabric_description": self.spec.description,
+            "figures_by_source": self.spec.sources(),
+            "seed": self.seed,
+        }
+
+    def close(self) -> None:
+        self.memory.segments.clear()
+
+    # -- memory and programs ----------------------------------------------------------------------------------------
+
+    def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
+        compiled = compile_source(
+            data.kernel_source(source),
+            name=source,
+            architecture=self.spec.gpu.compute_capability,
+            defines=defines or {},
+        )
+        return EmulatedProgram(source, defines or {}, compiled.ptx)
+
+    def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
+        if nbytes <= 0:
+            raise UsageError(f"{name}: cannot allocate {nbytes} bytes")
+        home = place if place.device is None else Place(self._gpus[place.device])
+        used = self.allocated.get(home, 0)
+        free = min(int(self.spec.gpu.memory_gib * 2**30) - used, 2**32 - 1)
+        if nbytes > free:
+            where = "host memory" if place.is_host else f"GPU {place.device}"
+            raise UsageError(f"{name}: {nbytes} bytes needed on {where}, {free} free (emulated)")
+        self.allocated[home] = used + nbytes
+        return EmulatedBuffer(self, home, nbytes, name)
+
+    def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
+        dst.write(src.read(np.uint8, nbytes))
+        start = self.engine.now
+        ends = [HOST if b.place.device is None else b.place.device for b in (src, dst)]
+        hops = [(ends[0], HOST), (HOST, ends[1])] if engine == "staged" else [(ends[0], ends[1])]
+        arrived = start
+        for hop in hops:
+            if hop[0] != hop[1]:
+                arrived = self.engine.fabric.routes[hop].write(arrived, nbytes, coalesced=True)
+        self.engine.now = arrived
+        return arrived - start
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
+        return resident_blocks(self.spec.gpu, block, shared_bytes(self._lowered(kernel).function, shared))
+
+    def run(self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent] = ()) -> Outcome:
+        return self.run_with_gap(launches, deadline_s, host_agents, self.spec.gpu.stream_node_ns.value)
+
+    def graph(self, launches: Sequence[Launch]) -> Graph:
+        for launch in launches:
+            self.check_residency(launch)
+        return EmulatedGraph(self, launches)
+
+    def run_with_gap(
+        self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent], gap_ns: float
+    ) -> Outcome:
+        """One round; `gap_ns` between the launches of one device."""
+        for launch in launches:
+            self.check_residency(launch)
+        for watch, records in zip(self._watches, self._records, strict=True):
+            watch.write(fresh_watch(deadline_s, records.address))
+            records.fill(0)
+        engine = self.engine
+        used = sorted({launch.device for launch in launches})
+        began = engine.now
+        for device in used:
+            grids = [self._grid(launch, deadline_s) for launch in launches if launch.device == device]
+            skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value
+            self._states[self._gpus[device]].submit(grids, began + engine.gpu.launch_ns.value + skew, gap_ns)
+        agents = [self._start_agent(agent, began) for agent in host_agents]
+        proof = self._run_to_the_end()
+        elapsed = {
+            device: state.ended_ns - (state.started_ns or 0.0)
+            for device, state in ((device, self._states[self._gpus[device]]) for device in used)
+        }
+        engine.now = max([engine.now, *(self._states[self._gpus[device]].ended_ns for device in used)])
+        return Outcome(elapsed, self._hang(proof), tuple(agent["ended_ns"] - began for agent in agents))
+
+    def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
+        """Runs all events. When only parked threads remain nothing can wake them: that proves the deadlock, time
+        jumps to the deadline, and the kernels' own timeout path runs."""
+        engine, proof = self.engine, ()
+        engine.drain()
+        while engine.live:
+            proof = proof or proved(engine, self._states)
+            parked = {p.thread: p for watched in engine.watched.values() for p in watched}
+            deadline = min((thread.block.deadline_ns for thread in parked), default=None)
+            if deadline is None or deadline == float("inf"):
+                break  # nobody has a deadline: on hardware only the host's join timeout ends this
+            engine.now = max(engine.now, deadline + 1)
+            for thread, poll in parked.items():
+                if thread.block.deadline_ns <= engine.now:
+                    engine.unpark(thread, poll, engine.now)
+            engine.drain()
+        return proof
+
+    def _hang(self, proof: tuple[BlockedThread, ...]) -> Hang | None:
+        watches = [watch.read(WATCH)[0] for watch in self._watches]
+        records = tuple(
+            record
+            for watch, buffer in zip(watches, self._records, strict=True)
+            for record in decode_records(buffer.read(RECORD), int(watch["records_taken"]))
+        )
+        stuck = bool(self.engine.live)
+        if not stuck and not any(watch["gave_up"] for watch in watches):
+            return None
+        dropped = sum(max(0, int(watch["records_taken"]) - MAX_RECORDS) for watch in watches)
+        return Hang("host join timeout" if stuck else "device deadline", records, dropped, proof)
+
+    def _lowered(self, kernel: Kernel) -> Lowered:
+        assert isinstance(kernel.program, EmulatedProgram)
+        return kernel.program.lowered[kernel.name]
+
+    def _grid(self, launch: Launch, deadline_s: float) -> GridSpec:
+        lowered = self._lowered(launch.kernel)
+        arguments = bit_patterns(launch.kernel, self._watches[launch.device].address, launch.args)
+        return GridSpec(
+            lowered=lowered,
+            blocks=launch.grid,
+            threads=launch.block,
+            arguments=arguments,
+            shared=shared_bytes(lowered.function, launch.shared),
+            timeout_ns=deadline_s * 1e9,
+        )
+
+    def _start_agent(self, agent: HostAgent, start: float) -> dict[str, float]:
+        segment, offset = self.memory.find(agent.buffer.address + agent.offset, 4)
+        interval = self.spec.host_agent_add_ns.value
+        state = {"left": float(agent.adds), "ended_ns": start}
+
+        def add(_: Any, __: Any) -> None:
+            view, index = segment.views[4], offset // 4
+            view[index] = view[index] + 1 & 0xFFFFFFFF
+            self.engine.changed(segment.address + offset, 4)
+            state["left"] -= 1
+            state["ended_ns"] = self.engine.now
+            if state["left"] > 0:
+                self.engine.at(self.engine.now + interval, add)
+
+        if agent.adds:
+            self.engine.at(start + self.engine.gpu.launch_ns.value, add)
+        return state

@@ -1,0 +1,12 @@
+"""One module a question. A probe is its config model and a function `run(machine, config, observer)`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pcietool.probes import barrier
+
+PROBES: dict[str, tuple[Any, Callable[..., Any]]] = {
+    barrier.NAME: (barrier.BarrierConfig, barrier.run),
+}

@@ -1,0 +1,125 @@
+"""The ranks of one run and their slots, for each transport: the stage on which every probe plays.
+
+Must not know what a kernel does with its slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Literal
+
+import numpy as np
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import HOST, Buffer, Machine, Place, on_device
+from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES, SlotMap
+
+Transport = Literal["peer", "host", "self"]
+TRANSPORTS: tuple[Transport, ...] = ("peer", "host", "self")
+SELF_RANKS = 2
+
+
+@dataclass(frozen=True)
+class Waived:
+    """A transport that cannot run here, and why."""
+
+    transport: Transport
+    reason: str
+
+
+def runnable(machine: Machine, wanted: Transport | Literal["all"] | None) -> Iterator[Transport | Waived]:
+    """The transports to run, in order. One that was asked for by name and cannot run is a UsageError; otherwise it
+    is waived. Two GPUs or more run peer and host, one GPU runs self, unless self is asked for."""
+    if wanted in TRANSPORTS:
+        reason = why_not(machine, wanted)
+        if reason:
+            raise UsageError(f"--transport {wanted}: {reason}")
+        yield wanted
+        return
+    for transport in TRANSPORTS:
+        reason = why_not(machine, transport)
+        yield Waived(transport, reason) if reason else transport
+
+
+def why_not(machine: Machine, transport: Transport) -> str | None:
+    """Why this machine cannot run a transport, or None."""
+    if transport == "self":
+        return None
+    if len(machine.devices) < 2:
+        return "needs two GPUs and there is one; --transport self runs both roles on one GPU"
+    if transport == "peer":
+        for src, dst in permutations(range(len(machine.devices)), 2):
+            link = machine.link(src, dst)
+            if not link.access:
+                return f"GPU {src} cannot access memory of GPU {dst}: {link.reason}; --transport host works without"
+    return None
+
+
+@dataclass(frozen=True)
+class World:
+    """`device_of[rank]`; ranks that share a device share one grid. `slots[rank]` holds that rank's slot array
+    behind its guard; `tables[device]` the device's copy of all slot addresses."""
+
+    machine: Machine
+    transport: Transport
+    device_of: tuple[int, ...]
+    slot_map: SlotMap
+    slots: tuple[Buffer, ...]
+    tables: dict[int, Buffer]
+
+    @classmethod
+    def build(cls, machine: Machine, transport: Transport, world: int, rows: int) -> World:
+        """`world` ranks with `rows` rows of slots each (one column a rank)."""
+        device_of = (0,) * world if transport == "self" else tuple(range(world))
+        slot_map = SlotMap(rows, world)
+        slots = []
+        for rank, device in enumerate(device_of):
+            place = HOST if transport == "host" else on_device(device)
+            slots.append(machine.alloc(place, slot_map.padded_nbytes, f"slots of rank {rank}"))
+        tables = {device: machine.alloc(on_device(device), 8 * world, "slot table") for device in set(device_of)}
+        built = cls(machine, transport, device_of, slot_map, tuple(slots), tables)
+        built.reset()
+        addresses = np.array([slot.address + GUARD_BYTES for slot in slots], np.uint64)
+        for table in tables.values():
+            table.write(addresses)
+        return built
+
+    @property
+    def size(self) -> int:
+        return len(self.device_of)
+
+    def reset(self) -> None:
+        """Zeroes all slots and renews their guards."""
+        for slots in self.slots:
+            slots.fill(GUARD_BYTE)
+            slots.write(np.zeros(self.slot_map.nbytes, np.uint8), GUARD_BYTES)
+
+    def damaged_guards(self) -> list[str]:
+        """Where something wrote beside a slot array: one line a rank and side."""
+        damage = []
+        for rank, slots in enumerate(self.slots):
+            content = slots.read(np.uint8)
+            for side, guard in (("before", content[:GUARD_BYTES]), ("behind", content[-GUARD_BYTES:])):
+                changed = np.flatnonzero(guard != GUARD_BYTE)
+                if changed.size:
+                    damage.append(f"{changed.size} guard bytes {side} the slots of rank {rank} were overwritten")
+        return damage
+
+    def grids(self) -> list[tuple[int, int, int]]:
+        """(device, first rank, ranks) of each grid that a round consists of."""
+        if self.transport == "self":
+            return [(0, 0, self.size)]
+        return [(device, rank, 1) for rank, device in enumerate(self.device_of)]
+
+    def per_device(self, nbytes: int, name: str) -> dict[int, Buffer]:
+        """Working memory on each device that carries a rank."""
+        return {device: self.machine.alloc(on_device(device), nbytes, name) for device in set(self.device_of)}
+
+    def place_of_slots(self, rank: int) -> Place:
+        return HOST if self.transport == "host" else on_device(self.device_of[rank])
+
+    def free(self) -> None:
+        for buffer in (*self.slots, *self.tables.values()):
+            buffer.free()

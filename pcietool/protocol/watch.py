@@ -1,0 +1,88 @@
+"""The host's mirror of Watch and WaitRecord in kernels/slots.cuh: what a wait that gave up leaves behind.
+
+Must hold layouts and words only; who allocates the memory is the machines' business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+MAX_RECORDS = 256
+
+WATCH = np.dtype(
+    [
+        ("gave_up", "<u4"),
+        ("records_taken", "<u4"),
+        ("poll_limit", "<u4"),
+        ("reserved", "<u4"),
+        ("timeout_ns", "<u8"),
+        ("records", "<u8"),
+    ]
+)
+RECORD = np.dtype(
+    [
+        ("reason", "<u4"),
+        ("rank", "<u4"),
+        ("row", "<u4"),
+        ("col", "<u4"),
+        ("wanted", "<u4"),
+        ("got", "<u4"),
+        ("round", "<u4"),
+        ("block", "<u4"),
+        ("thread", "<u4"),
+        ("reserved", "<u4"),
+        ("since_entry_ns", "<u8"),
+    ]
+)
+REASONS: dict[int, Literal["deadline", "abort"]] = {1: "deadline", 2: "abort"}
+POLL_LIMIT = 2**31
+"""Behind the timer: at the fastest poll ever measured here (0.15 us) five minutes."""
+
+
+@dataclass(frozen=True)
+class WaitRecord:
+    """One wait without its signal: `rank` waited for its slot (row, col), wanted one sequence, got another."""
+
+    reason: Literal["deadline", "abort"]
+    rank: int
+    row: int
+    col: int
+    wanted: int
+    got: int
+    round: int
+    block: int
+    thread: int
+    since_entry_ns: int
+
+    def __str__(self) -> str:
+        return (
+            f"rank {self.rank} waited for slot (row {self.row}, col {self.col}): wanted {self.wanted}, got {self.got}"
+            f" (round {self.round}, block {self.block}, thread {self.thread},"
+            f" {self.since_entry_ns / 1e6:.1f} ms after start)"
+        )
+
+
+def fresh_watch(timeout_s: float, records_address: int) -> np.ndarray:
+    """A Watch for one launch, shape (1,), dtype WATCH."""
+    watch = np.zeros(1, WATCH)
+    watch["poll_limit"] = POLL_LIMIT
+    watch["timeout_ns"] = int(timeout_s * 1e9)
+    watch["records"] = records_address
+    return watch
+
+
+def decode_records(records: np.ndarray, taken: int) -> tuple[WaitRecord, ...]:
+    """The records of one device, first writer first; `records` has dtype RECORD. A record whose reason is 0 was
+    claimed but never written (its thread died) and is left out."""
+    return tuple(
+        WaitRecord(
+            REASONS[int(r["reason"])],
+            *(int(r[name]) for name in ("rank", "row", "col", "wanted", "got", "round", "block", "thread")),
+            int(r["since_entry_ns"]),
+        )
+        for r in records[: min(taken, MAX_RECORDS)]
+        if int(r["reason"]) in REASONS
+    )

@@ -1,0 +1,17 @@
+"""Which keys of a result's rows a table shows. Standard library only, so that a command can list its columns
+without importing what renders them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Column:
+    """One key of a result's rows: its heading, with the unit, and how a value is written."""
+
+    key: str
+    heading: str
+    format: Callable[[Any], str] = str

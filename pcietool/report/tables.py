@@ -1,0 +1,127 @@
+"""What a person sees on the terminal: the verdict first, then one table for each part of the result.
+
+Renders to the rich console it is given; must not compute figures, decide statuses, or know what a row means. Which
+keys of a row are shown, and how, is the caller's list of columns.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from pcietool.probes.base import ProbeResult, Row, Status
+from pcietool.report.columns import Column
+from pcietool.report.hang import print_hang
+from pcietool.units import MISSING
+
+EMULATED = "emulated: modelled, not measured"
+WIDTH_OF_PIPES = 120
+
+STYLES = {
+    Status.PASS: "bold green",
+    Status.INFO: "bold cyan",
+    Status.WARN: "bold yellow",
+    Status.WAIVED: "dim",
+    Status.INTERRUPTED: "bold yellow",
+    Status.ERROR: "bold red",
+    Status.FAIL: "bold red",
+    Status.HANG: "bold red",
+}
+
+
+def make_console(file: IO[str] | None = None, color: bool = True) -> Console:
+    """A console that writes plain text where `file` is no terminal, and without colour where the user wants none."""
+    file = file or sys.stdout
+    fixed_width = None if file.isatty() or "COLUMNS" in os.environ else WIDTH_OF_PIPES
+    return Console(
+        file=file,
+        width=fixed_width,
+        color_system="auto" if color else None,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+
+
+def print_verdict(console: Console, results: Sequence[ProbeResult], backend: str, label: str) -> None:
+    """The first screen: where the figures come from, and one line for each part."""
+    console.print(Text(" · ".join([*_origin(backend), label]), style="bold"))
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(no_wrap=True)
+    lines.add_column(no_wrap=True)
+    lines.add_column(overflow="fold")
+    for result in results:
+        status = Text(result.status.upper(), style=STYLES[result.status])
+        lines.add_row(status, result.transport, Text(_with_reason(result)))
+    console.print(lines)
+
+
+def print_details(console: Console, results: Sequence[ProbeResult], columns: Sequence[Column], backend: str) -> None:
+    """For each part: what was timed and how, its table, its self-tests, and what a hang left behind."""
+    for result in results:
+        if not (result.rows or result.checks or result.hang):
+            continue
+        console.print()
+        print_heading(console, [result.name, result.transport, *_origin(backend)], result.method)
+        if result.rows:
+            console.print(rows_table(result.rows, columns))
+            print_reasons(console, result.rows)
+        for check in result.checks:
+            console.print(_check_line(check))
+        if result.hang:
+            print_hang(console, result.hang, result.reason)
+
+
+def print_heading(console: Console, parts: Sequence[str], method: str) -> None:
+    """Not the title of the table, which would be as narrow as the table is."""
+    console.print(Text(" · ".join(parts), style="bold"))
+    console.print(Text(method, style="italic"))
+
+
+def rows_table(rows: Sequence[Row], columns: Sequence[Column]) -> RenderableType:
+    """A column that no row has a value for is left out; a missing value is a dash. Numbers stand to the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    shown = [column for column in columns if any(row.get(column.key) is not None for row in rows)]
+    for column in shown:
+        is_number = all(_is_number(row.get(column.key)) for row in rows)
+        table.add_column(Text(column.heading), justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(row.get(column.key), column.format)) for column in shown))
+    return table
+
+
+def print_reasons(console: Console, rows: Sequence[Row]) -> None:
+    """Why values are missing, each reason once."""
+    reasons = (row[key] for row in rows for key in row if key == "reason" or key.endswith("_reason"))
+    for reason in dict.fromkeys(reasons):
+        if reason is not None:
+            console.print(Text(f"{MISSING} {reason}", style="dim"))
+
+
+def _origin(backend: str) -> list[str]:
+    return [EMULATED] if backend == "emulated" else []
+
+
+def _with_reason(result: ProbeResult) -> str:
+    return f"{result.verdict} ({result.reason})" if result.reason else result.verdict
+
+
+def _check_line(check: Mapping[str, Any]) -> Text:
+    passed = bool(check["passed"])
+    word = Text("ok  " if passed else "FAIL", style=STYLES[Status.PASS if passed else Status.FAIL])
+    return Text.assemble(word, f"  {check['name']}: {check['text']}")
+
+
+def _cell(value: Any, format: Callable[[Any], str]) -> str:
+    return MISSING if value is None else format(value)
+
+
+def _is_number(value: Any) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))

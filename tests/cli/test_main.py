@@ -1,0 +1,111 @@
+"""The program as a process: exit codes, streams, start-up."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+import pcietool
+from pcietool import cli
+from pcietool.cli import app as application
+from pcietool.errors import NothingToRunError
+
+HEAVY = ("numpy", "pandas", "cuda", "matplotlib")
+
+
+def pcietool_process(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "pcietool", *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_version_and_revision() -> None:
+    done = pcietool_process("--version")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"pcietool {pcietool.__version__} (")
+
+
+def test_help_lists_commands_in_their_panel() -> None:
+    done = pcietool_process("--help")
+    assert done.returncode == 0
+    assert done.stdout.index("Measure") < done.stdout.index("barrier-latency")
+    assert "\x1b" not in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["barrier-latency", "--help"], ["atomic-loss", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    program = f"""
+import sys
+from pcietool.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert end.code == 0, end.code
+sys.exit(",".join(name for name in {HEAVY!r} if name in sys.modules) or 0)
+"""
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_help_is_there_at_once() -> None:
+    def seconds() -> float:
+        start = time.perf_counter()
+        pcietool_process("barrier-latency", "--help")
+        return time.perf_counter() - start
+
+    assert any(seconds() < 0.25 for _ in range(20))  # the best counts: the machine may be busy
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["no-such-command"],
+        ["barrier-latency", "--iters", "0"],
+        ["barrier-latency", "--iters", "-3"],
+        ["barrier-latency", "--num-gpus", "0"],
+        ["barrier-latency", "--gpus", "0,0"],
+        ["barrier-latency", "--timeout", "0"],
+        ["barrier-latency", "--fabric", "pcie5-switch4", "--backend", "cuda"],
+        ["atomic-loss", "--transport", "carrier-pigeon"],
+    ],
+)
+def test_usage_errors_exit_with_2_on_stderr(arguments: list[str]) -> None:
+    done = pcietool_process(*arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert "error" in done.stderr.lower()
+
+
+def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    def app(prog_name: str) -> None:
+        raise error
+
+    monkeypatch.setattr(application, "app", app)
+    monkeypatch.setattr(sys, "argv", ["pcietool", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert isinstance(ended.value.code, int)
+    return ended.value.code
+
+
+def test_an_error_is_one_line_and_its_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fail_with(NothingToRunError("no driver"), monkeypatch) == 6
+    assert capsys.readouterr().err == "pcietool: error: no driver\n"
+
+
+def test_a_bug_says_so_and_verbose_shows_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert fail_with(KeyError("x"), monkeypatch) == 1
+    assert "this is a bug" in capsys.readouterr().err
+    with pytest.raises(KeyError):
+        fail_with(KeyError("x"), monkeypatch, "--verbose")
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    command = f"{sys.executable} -m pcietool --help | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""

@@ -1,0 +1,56 @@
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from pcietool.cli.options import BackendChoice, Common, Iterations, with_common
+from pcietool.errors import ExitCode, UsageError
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gpus": "0,0"}, "names a GPU twice"),
+        ({"gpus": "0,,1"}, "empty name"),
+        ({"gpus": ""}, "empty name"),
+        ({"gpus": "0", "num_gpus": 1}, "give one of them"),
+        ({"fabric": "pair", "backend": BackendChoice.cuda}, "emulated machine"),
+        ({"timeout": 0.0}, "above 0"),
+        ({"timeout": float("nan")}, "above 0"),
+        ({"timeout": float("inf")}, "above 0"),
+        ({"raw": True}, "--raw"),
+        ({"raw": True, "json": Path("-")}, "--raw"),
+        ({"csv": Path("-")}, "--csv needs a file"),
+        ({"quiet": True, "verbose": True}, "contradict"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_usage(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Common(**options)
+
+
+@pytest.mark.parametrize("options", [{}, {"gpus": "0, 1"}, {"num_gpus": 1}, {"raw": True, "json": Path("a.json")}])
+def test_what_makes_sense_is_taken(options: dict[str, Any]) -> None:
+    Common(**options)
+
+
+def test_a_command_takes_its_own_options_and_the_common_ones() -> None:
+    seen: list[Any] = []
+
+    def command(common: Common, iters: Iterations = 5) -> ExitCode:
+        """Says what it does."""
+        seen.extend((common, iters))
+        return ExitCode.HANG
+
+    wrapped = with_common(command)
+    assert wrapped.__doc__ == "Says what it does."
+    names = list(inspect.signature(wrapped).parameters)
+    assert names[:2] == ["iters", "backend"]
+    assert "common" not in names
+    defaults = {name: parameter.default for name, parameter in inspect.signature(wrapped).parameters.items()}
+    with pytest.raises(typer.Exit) as ended:
+        wrapped(**{**defaults, "seed": 7})
+    assert ended.value.exit_code == ExitCode.HANG
+    assert seen == [Common(seed=7), 5]

@@ -1,0 +1,93 @@
+import ctypes
+
+import pytest
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import HOST, Buffer, Kernel, Program
+from pcietool.machines.cuda.arguments import ArgumentBlock
+
+WATCH_ADDRESS = 0x7000_0000_0000
+
+
+class FakeProgram(Program):
+    source = "fake.cu"
+
+    def kernel(self, name):
+        raise NotImplementedError
+
+
+class FakeBuffer(Buffer):
+    place, nbytes, address = HOST, 64, 0x7F00_DEAD_BEE0
+
+    def read(self, dtype=None, count=None, offset=0):
+        raise NotImplementedError
+
+    def write(self, values, offset=0):
+        raise NotImplementedError
+
+    def fill(self, byte):
+        raise NotImplementedError
+
+    def free(self):
+        raise NotImplementedError
+
+
+def kernel(*types):
+    return Kernel("k", ("u64", *types), FakeProgram())
+
+
+def values(block, *sizes):
+    """What a launch finds by following the array of pointers."""
+    pointers = (ctypes.c_void_p * len(sizes)).from_address(block.address)
+    return [ctypes.string_at(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
+
+
+def test_the_watch_comes_first_and_values_follow_the_pointers():
+    block = ArgumentBlock(kernel("u32", "u64", "f32"), WATCH_ADDRESS, (7, FakeBuffer(), 0.5))
+    assert values(block, 8, 4, 8, 4) == [
+        WATCH_ADDRESS.to_bytes(8, "little"),
+        (7).to_bytes(4, "little"),
+        FakeBuffer.address.to_bytes(8, "little"),
+        bytes(ctypes.c_float(0.5)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ptx_type", "value", "raw"),
+    [
+        ("u32", 2**32 - 1, b"\xff" * 4),
+        ("u32", -1, b"\xff" * 4),  # NVRTC declares an int as .u32
+        ("s32", -(2**31), b"\0\0\0\x80"),
+        ("b16", 0xABCD, b"\xcd\xab"),
+        ("u8", True, b"\1"),
+        ("u64", 2**64 - 1, b"\xff" * 8),
+        ("f64", 1, bytes(ctypes.c_double(1))),
+    ],
+)
+def test_values_at_the_edges(ptx_type, value, raw):
+    block = ArgumentBlock(kernel(ptx_type), WATCH_ADDRESS, (value,))
+    assert values(block, 8, len(raw))[1] == raw
+
+
+@pytest.mark.parametrize(
+    ("ptx_type", "value"),
+    [("u32", 2**32), ("u32", -(2**31) - 1), ("s32", 2**31), ("u8", 256), ("u64", 2**64), ("s64", 2**63)],
+)
+def test_values_beyond_the_edges(ptx_type, value):
+    with pytest.raises(UsageError, match=rf"k, argument 1 \(\.{ptx_type}\): {value} is not in"):
+        ArgumentBlock(kernel(ptx_type), WATCH_ADDRESS, (value,))
+
+
+@pytest.mark.parametrize(
+    ("ptx_type", "value"),
+    [("u32", 1.5), ("u32", FakeBuffer()), ("f32", FakeBuffer()), ("b8[16]", 1), ("pred", 1)],
+)
+def test_kinds_that_do_not_fit(ptx_type, value):
+    with pytest.raises(UsageError, match="argument 1"):
+        ArgumentBlock(kernel(ptx_type), WATCH_ADDRESS, (value,))
+
+
+@pytest.mark.parametrize("args", [(), (1, 2)])
+def test_the_number_of_arguments(args):
+    with pytest.raises(UsageError, match=rf"1 arguments \(u32\), not {len(args)}"):
+        ArgumentBlock(kernel("u32"), WATCH_ADDRESS, args)

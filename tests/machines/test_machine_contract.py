@@ -1,0 +1,141 @@
+"""What every tenant must do; the same functions on the emulator and on real GPUs."""
+
+import numpy as np
+import pytest
+
+from pcietool.errors import CompileError, UsageError
+from pcietool.machines.base import HOST, HostAgent, Launch, on_device
+
+DEADLINE_S = 2.0
+NONE, DIE = 0, 1  # injections of kernels/barrier.cu
+
+
+@pytest.fixture(params=["device", "host"])
+def place(request, machine):
+    return HOST if request.param == "host" else on_device(machine.devices[-1].index)
+
+
+@pytest.fixture
+def alloc(machine):
+    """Allocates and frees afterwards."""
+    buffers = []
+
+    def allocate(place, nbytes, name="test"):
+        buffers.append(machine.alloc(place, nbytes, name))
+        return buffers[-1]
+
+    yield allocate
+    for buffer in buffers:
+        buffer.free()
+
+
+def barrier(machine, alloc, world=1, dead_rank=None, rounds=10, place=HOST):
+    """One launch that carries `world` ranks of kernels/barrier.cu on GPU 0, and their sequence numbers."""
+    slots = [alloc(place, 2 * world * 128, f"slots of rank {rank}") for rank in range(world)]
+    table = alloc(on_device(0), 8 * world, "table")
+    table.write(np.array([one.address for one in slots], np.uint64))
+    base, local = alloc(on_device(0), 4 * world), alloc(on_device(0), 8 * world)
+    stamps, spans = alloc(on_device(0), 4 * world * (rounds + 1)), alloc(on_device(0), 16 * world)
+    injection = (NONE, 0) if dead_rank is None else (DIE, dead_rank)
+    args = (table, 0, world, rounds, 0, base, local, stamps, spans, *injection, 0, 0)
+    kernel = machine.load("barrier.cu").kernel("barrier_rounds")
+    return [Launch(0, kernel, world, 32, args, shared=4 * (rounds + 1))], base
+
+
+def test_devices_say_what_they_are(machine):
+    assert [device.index for device in machine.devices] == list(range(len(machine.devices)))
+    assert len({device.uuid for device in machine.devices}) == len(machine.devices)
+    for device in machine.devices:
+        assert device.sms > 0
+        assert machine.host_link(device.index).native_atomics in ("full", "partial", "none", "unknown")
+
+
+def test_memory_is_zeroed_and_keeps_what_is_written(alloc, place):
+    buffer = alloc(place, 4096)
+    assert not buffer.read().any()
+    values = np.arange(100, dtype=np.uint32)
+    buffer.write(values, offset=64)
+    np.testing.assert_array_equal(buffer.read(np.uint32, 100, offset=64), values)
+    assert not buffer.read(count=64).any()
+    buffer.fill(0xA5)
+    assert (buffer.read() == 0xA5).all()
+
+
+def test_too_much_memory_is_refused(machine):
+    with pytest.raises(UsageError, match="huge"):
+        machine.alloc(on_device(0), 1 << 44, "huge")
+    with pytest.raises(UsageError, match="nothing"):
+        machine.alloc(on_device(0), 0, "nothing")
+
+
+@pytest.mark.parametrize("engine", ["copy engine", "staged"])
+def test_copies_arrive(machine, alloc, place, engine):
+    src, dst = alloc(on_device(0), 1024), alloc(place, 1024)
+    src.write(np.arange(256, dtype=np.uint32))
+    assert machine.copy(dst, src, 1024, engine) > 0
+    np.testing.assert_array_equal(dst.read(np.uint32), np.arange(256))
+
+
+def test_unknown_kernels_name_what_there_is(machine):
+    with pytest.raises(CompileError, match="barrier_rounds"):
+        machine.load("barrier.cu").kernel("no_such_kernel")
+
+
+def test_a_round_finishes_and_keeps_its_sequence(machine, alloc, place):
+    launches, base = barrier(machine, alloc, world=2, rounds=10, place=place)
+    for repeat in (1, 2):
+        outcome = machine.run(launches, DEADLINE_S)
+        assert outcome.finished
+        assert outcome.elapsed_ns[0] > 0
+        assert (base.read(np.uint32) == 10 * repeat).all()
+
+
+def test_a_dead_rank_is_named_at_the_deadline_and_the_next_round_works(machine, alloc):
+    launches, _ = barrier(machine, alloc, world=2, dead_rank=1)
+    outcome = machine.run(launches, 0.2)
+    assert outcome.hang is not None
+    assert outcome.hang.limit == "device deadline"
+    missing = [record for record in outcome.hang.records if record.reason == "deadline"]
+    assert [(record.rank, record.row, record.col, record.wanted, record.got) for record in missing] == [(0, 1, 1, 1, 0)]
+    launches, _ = barrier(machine, alloc, world=2)
+    assert machine.run(launches, DEADLINE_S).finished
+
+
+def test_a_graph_runs_again_and_again(machine, alloc):
+    if reason := machine.missing("graphs"):
+        pytest.skip(reason)
+    launches, base = barrier(machine, alloc, world=2, rounds=5)
+    graph = machine.graph(launches * 3)
+    assert not base.read().any(), "recording runs nothing"
+    for repeat in (1, 2):
+        assert graph.run(DEADLINE_S).finished
+        assert (base.read(np.uint32) == 15 * repeat).all()
+
+
+def test_waiting_blocks_beyond_residency_are_refused(machine, alloc):
+    launches, _ = barrier(machine, alloc)
+    room = machine.resident_blocks(0, launches[0].kernel, 32, launches[0].shared)
+    assert room >= machine.devices[0].sms
+    crowd = Launch(0, launches[0].kernel, room + 1, 32, launches[0].args, launches[0].shared)
+    with pytest.raises(UsageError, match=f"{room + 1} blocks .* holds only {room}"):
+        machine.run([crowd], DEADLINE_S)
+
+
+def test_wrong_arguments_are_refused_before_anything_starts(machine, alloc):
+    (launch,), base = barrier(machine, alloc)
+    for args in (launch.args[:-1], (*launch.args[:-1], 2**64)):
+        with pytest.raises(UsageError):
+            machine.run([Launch(0, launch.kernel, 1, 32, args, launch.shared)], DEADLINE_S)
+    assert not base.read().any()
+
+
+def test_a_host_agent_adds(machine, alloc):
+    if reason := machine.missing("host_agent"):
+        pytest.skip(reason)
+    word = alloc(HOST, 256)
+    launches, _ = barrier(machine, alloc)
+    outcome = machine.run(launches, DEADLINE_S, [HostAgent(word, 128, 50)])
+    assert outcome.finished
+    assert len(outcome.host_agents_ns) == 1
+    assert word.read(np.uint32, 1, offset=128)[0] == 50
+    assert not word.read(count=128).any()

@@ -1,0 +1,69 @@
+import pytest
+
+from pcietool.probes.base import ProbeResult, Status
+from pcietool.report.result import ENVIRONMENT, SCHEMA, Stopwatch, build_document, exit_code, merged_status, tidy_rows
+
+MACHINE = {
+    "backend": "emulated",
+    "label": "fake",
+    "devices": [{"index": 0}],
+    "links": [],
+    "host_links": [],
+    "facts": {"fabric": "fake", "nvrtc": {"version": "13.0"}, "kernels_sha256": "ab"},
+}
+
+
+def part(status: Status, transport: str = "peer") -> ProbeResult:
+    return ProbeResult("fake", status, f"it is {status}", transport, "counted", rows=[{"us": 1.0}])
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [
+        (["pass"], 0),
+        (["info", "warn"], 0),
+        (["pass", "waived"], 0),
+        (["waived", "waived"], 6),
+        (["pass", "error"], 1),
+        (["error", "fail"], 3),
+        (["fail", "hang", "pass"], 4),
+        (["pass", "interrupted"], 130),
+        ([], 1),
+    ],
+)
+def test_exit_codes_tell_the_cases_apart(statuses: list[str], code: int) -> None:
+    assert exit_code([part(Status(status)) for status in statuses]) == code
+
+
+def test_waived_parts_do_not_hide_what_passed() -> None:
+    assert merged_status([part(Status.WAIVED), part(Status.PASS)]) is Status.PASS
+
+
+def test_every_status_has_an_exit_code() -> None:
+    for status in Status:
+        exit_code([part(status)])
+
+
+def test_the_document_has_the_keys_of_its_schema() -> None:
+    document = build_document(
+        MACHINE, {"iterations": 3}, [part(Status.PASS), part(Status.WAIVED, "host")], Stopwatch.start()
+    )
+    assert document["schema"] == SCHEMA
+    assert list(document)[:5] == ["schema", "backend", "run", "tool", "config"]
+    assert document["tool"]["nvrtc"] == {"version": "13.0"}
+    assert document["tool"]["kernels_sha256"] == "ab"
+    assert document["machine"] == {"label": "fake", "fabric": "fake"}
+    assert document["verdict"] == {"status": "pass", "text": "peer: it is pass; host: it is waived"}
+    assert [probe["transport"] for probe in document["probes"]] == ["peer", "host"]
+
+
+def test_only_listed_variables_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PCIETOOL_SECRET", "hush")
+    monkeypatch.setenv(ENVIRONMENT[0], "0,1")
+    record = Stopwatch.start().run_record()
+    assert record["environment"][ENVIRONMENT[0]] == "0,1"
+    assert "hush" not in str(record)
+
+
+def test_a_csv_row_says_where_it_comes_from() -> None:
+    assert tidy_rows([part(Status.PASS)]) == [{"probe": "fake", "transport": "peer", "us": 1.0}]

@@ -1,0 +1,106 @@
+import io
+from typing import Any
+
+import pytest
+
+from pcietool.probes.base import ProbeResult, Status
+from pcietool.report.columns import Column
+from pcietool.report.hang import LINES_SHOWN
+from pcietool.report.matrix import matrix_table
+from pcietool.report.tables import EMULATED, make_console, print_details, print_verdict
+from pcietool.units import micros
+
+COLUMNS = [Column("order", "order"), Column("us_p50", "p50 µs", micros), Column("nobody", "nobody has it")]
+
+
+def record(rank: int, col: int) -> dict[str, Any]:
+    places = {"row": 1, "round": 3, "block": 0, "thread": col, "since_entry_ns": 2_000_000}
+    return {"reason": "deadline", "rank": rank, "col": col, "wanted": 4, "got": 3, **places}
+
+
+def result(**changes: Any) -> ProbeResult:
+    fields: dict[str, Any] = {
+        "name": "barrier-latency",
+        "status": Status.PASS,
+        "verdict": "2 GPUs meet in 1.43 µs",
+        "transport": "peer",
+        "method": "in-kernel, %clock64, one round of all ranks",
+        "rows": [{"order": "publish", "us_p50": 1.4321}, {"order": "floor", "us_p50": None, "reason": "too short"}],
+    }
+    return ProbeResult(**{**fields, **changes})
+
+
+def rendered(results: list[ProbeResult], backend: str = "cuda", width: int = 120) -> str:
+    console = make_console(io.StringIO())
+    console.width = width
+    print_verdict(console, results, backend, "2x fake GPU")
+    print_details(console, results, COLUMNS, backend)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_verdict_comes_first_and_lines_fit(width: int) -> None:
+    text = rendered([result(), result(transport="host", status=Status.WAIVED, reason="because " * 20)], width=width)
+    lines = text.splitlines()
+    assert lines[1].split() == ["PASS", "peer", "2", "GPUs", "meet", "in", "1.43", "µs"]
+    assert text.index("WAIVED") < text.index("in-kernel")
+    assert max(map(len, lines)) <= width
+    assert "\x1b" not in text
+
+
+def test_only_emulated_figures_are_called_emulated() -> None:
+    assert rendered([result()], "emulated").count(EMULATED) == 2  # first screen and table
+    assert EMULATED not in rendered([result()], "cuda")
+
+
+def test_missing_values_are_dashes_with_their_reason_and_empty_columns_are_left_out() -> None:
+    text = rendered([result()])
+    assert [line.split() for line in text.splitlines() if line.startswith("floor")] == [["floor", "-"]]
+    assert "- too short" in text
+    assert "nobody has it" not in text
+
+
+def test_text_in_brackets_is_text() -> None:
+    assert "[bold]x[/bold]" in rendered([result(verdict="[bold]x[/bold]")])
+
+
+def test_a_failed_check_is_told_from_a_passed_one() -> None:
+    checks = [
+        {"name": "blocks", "passed": True, "text": "nobody left early"},
+        {"name": "control", "passed": False, "text": "it blocked without a wait"},
+    ]
+    lines = rendered([result(checks=checks)]).splitlines()
+    assert "ok    blocks: nobody left early" in lines
+    assert "FAIL  control: it blocked without a wait" in lines
+
+
+def test_a_hang_names_slots_waiters_proof_and_advice() -> None:
+    blocked = {"device": 0, "block": 0, "thread": 1, "source": "barrier.cu:57", "address": "slots+128", "value": 3}
+    hang = {
+        "limit": "device deadline",
+        "records": [record(0, 1), record(2, 1)],
+        "dropped_records": 0,
+        "proof": [{**blocked, "last_writer": None}],
+    }
+    text = rendered([result(status=Status.HANG, rows=[], hang=hang, reason="start rank 1")])
+    assert "rank 0 waited for slot (row 1, col 1): wanted 4, got 3" in text
+    matrix = [line.split() for line in text.splitlines() if line.startswith("rank 2  ")]
+    assert matrix == [["rank", "2", "3/4"]]
+    assert "row = waiter, column = writer" in text
+    assert "barrier.cu:57: slots+128 holds 3, never written" in text
+    assert text.rstrip().endswith("what to do: start rank 1")
+
+
+def test_many_records_are_counted_instead_of_shown() -> None:
+    hang = {"limit": "device deadline", "records": [record(0, c) for c in range(20)], "dropped_records": 5, "proof": []}
+    text = rendered([result(status=Status.HANG, hang=hang)])
+    assert text.count("waited for slot") == LINES_SHOWN
+    assert f"and {20 - LINES_SHOWN + 5} more" in text
+
+
+def test_a_matrix_says_what_its_rows_are() -> None:
+    console = make_console(io.StringIO())
+    console.print(matrix_table([[None, 1.5], [2.5, None]], ["0", "1"], micros))
+    assert isinstance(console.file, io.StringIO)
+    assert "row = writer, column = owner" in console.file.getvalue()
