@@ -1,21 +1,176 @@
 // How many increments survive when several GPUs, or a GPU and the CPU, count on one word.
 //
-// The same count is also made through single-writer slots, which need no atomicity: that one must never lose.
+// Every entry is the same round with another way to count: by an atom (its result is used) or a red (it has none), at
+// gpu or sys scope; by single-writer slots, which need no atomicity and must never lose; and by a plain load and
+// store, which must lose, or the count proves nothing.
 #include "slots.cuh"
 
-// OPERATION: what is counted with. RESULT_USED: 1 makes it an atom, 0 a red. SCOPE_SYS: 1 sys, 0 gpu.
-#define OP_ADD 0
-#define OP_INC 1
-#define OP_CAS 2   // a compare-and-swap loop
-#define OP_EXCH 3  // exchange never counts; what is checked is that every value comes back exactly once
-#define OP_MAX 4
-#define OP_OR 5
+// What an atom or red does to the word.
+#define ADD 0   // + 1
+#define INC 1   // + 1, with a bound that is never reached
+#define DEC 2   // - 1, the same
+#define CAS 3   // + 1 by compare-and-swap, tried again until it succeeds
+#define EXCH 4  // writes a number that nobody else writes: each must come back once, or stay as the last
 #ifndef OPERATION
-#define OPERATION OP_ADD
+#define OPERATION ADD
 #endif
-#ifndef RESULT_USED
-#define RESULT_USED 0
+
+// Old values that one requester can keep; a power of 2. Rounds with more operations overwrite the first ones.
+constexpr u32 KEPT_OLD_VALUES = 1 << 20;  // mirrored in pcietool/probes/counting.py
+
+constexpr u32 ROW = 1;                    // of the slots through which requesters tell each other that they run
+constexpr u32 CPU_ROW = 2;                // what a record calls the wait for the CPU's first increment
+constexpr u32 DEADLINE_CHECK_EVERY = 16;  // operations of a thread
+
+// ---------------------------------------------------------------------------------------------------------
+// Ways to count once. `number` is unique among all operations of the round, from 1; the value of the word before is
+// returned by those that know it.
+
+#if OPERATION == ADD
+#define INSTRUCTION "add.u32"
+#define OPERAND(number) 1u
+#elif OPERATION == INC
+#define INSTRUCTION "inc.u32"
+#define OPERAND(number) 0xffffffffu
+#elif OPERATION == DEC
+#define INSTRUCTION "dec.u32"
+#define OPERAND(number) 0xffffffffu
+#elif OPERATION == EXCH
+#define INSTRUCTION "exch.b32"
+#define OPERAND(number) number
 #endif
-#ifndef SCOPE_SYS
-#define SCOPE_SYS 1
+
+#if OPERATION == CAS
+#define DEFINE_ATOM(Name, SCOPE)                                                                              \
+    struct Name {                                                                                             \
+        static constexpr bool KEEPS_OLD_VALUES = true;                                                        \
+        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32) {                              \
+            u32 expected = load_relaxed_sys(word);                                                            \
+            for (;;) {                                                                                        \
+                u32 before;                                                                                   \
+                asm volatile("atom.relaxed." SCOPE ".global.cas.b32 %0, [%1], %2, %3;"                        \
+                             : "=r"(before)                                                                   \
+                             : "l"(word), "r"(expected), "r"(expected + 1)                                    \
+                             : "memory");                                                                     \
+                if (before == expected) return before;                                                        \
+                expected = before;                                                                            \
+            }                                                                                                 \
+        }                                                                                                     \
+    }
+#else
+#define DEFINE_ATOM(Name, SCOPE)                                                                              \
+    struct Name {                                                                                             \
+        static constexpr bool KEEPS_OLD_VALUES = true;                                                        \
+        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) {                       \
+            u32 before;                                                                                       \
+            asm volatile("atom.relaxed." SCOPE ".global." INSTRUCTION " %0, [%1], %2;"                        \
+                         : "=r"(before)                                                                       \
+                         : "l"(word), "r"(OPERAND(number))                                                    \
+                         : "memory");                                                                         \
+            return before;                                                                                    \
+        }                                                                                                     \
+    }
 #endif
+
+#define DEFINE_RED(Name, SCOPE)                                                                               \
+    struct Name {                                                                                             \
+        static constexpr bool KEEPS_OLD_VALUES = false;                                                       \
+        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) {                       \
+            asm volatile("red.relaxed." SCOPE ".global." INSTRUCTION " [%0], %1;" ::"l"(word),                \
+                         "r"(OPERAND(number))                                                                 \
+                         : "memory");                                                                         \
+            return 0;                                                                                         \
+        }                                                                                                     \
+    }
+
+struct Slots {  // every thread publishes its own running count in a slot that only it writes
+    static constexpr bool KEEPS_OLD_VALUES = false;
+    static __device__ __forceinline__ u32 count(u32*, u32* slot, u32 counted, u32) {
+        signal_slot(slot, counted + 1);
+        return 0;
+    }
+};
+
+struct Plain {  // negative control: the others have time to come between the load and the store
+    static constexpr bool KEEPS_OLD_VALUES = false;
+    static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32) {
+        volatile u32* const plain = word;
+        const u32 before = *plain;
+        __nanosleep(100);
+        *plain = before + 1;
+        return 0;
+    }
+};
+
+// ---------------------------------------------------------------------------------------------------------
+// A round.
+
+// Lets all requesters begin together: a rank tells the others that it runs, through its slots, and each of its blocks
+// waits for the others, of which the CPU is the last. By one thread of each block.
+__device__ __forceinline__ bool all_are_here(u32* const* gates, u32 rank, u32 requesters, u32 world, u32 sequence,
+                                             const u32* cpu_word, const Deadline& deadline) {
+    constexpr u32 STRIDE = SLOT_STRIDE / sizeof(u32);
+    const u32 others = requesters & ~(1u << rank);
+    for (u32 other = 0; blockIdx.x == 0 && other < world; ++other) {
+        if (others >> other & 1) signal_slot(gates[other] + (ROW * world + rank) * STRIDE, sequence);
+    }
+#pragma unroll 1  // unrolled waits cost a compile time that nobody gets back
+    for (u32 other = 0; other <= world; ++other) {
+        if (!(others >> other & 1)) continue;
+        const bool is_cpu = other == world;
+        const u32* sign = is_cpu ? cpu_word : gates[rank] + (ROW * world + other) * STRIDE;
+        const u32 wanted = is_cpu ? 1 : sequence;
+        const u32 row = is_cpu ? CPU_ROW : ROW;
+        if (!wait_slot<AcquireSys>(sign, wanted, deadline, rank, row, other, sequence)) return false;
+    }
+    return true;
+}
+
+// gates[r]: slot array of rank r, rows 0..1 of `world` slots. requesters: bit r is set if rank r takes part in this
+// round, the sequence-th one, and bit `world` if the CPU does, whose first increment of cpu_word begins it.
+// word: what is counted on. slots: one a thread of all requesters; those of this one start at first_thread.
+// Each thread counts `operations` times, or less when the deadline has passed: counted[thread] says how often.
+// old_values[thread * operations + i], modulo KEPT_OLD_VALUES: what atoms returned.
+#define PARAMETERS                                                                                             \
+    Watch *watch, u32 *const *gates, u32 rank, u32 requesters, u32 world, u32 sequence, const u32 *cpu_word,   \
+        u32 *word, u32 *slots, u32 first_thread, u32 operations, u32 *counted, u32 *old_values
+#define ARGUMENTS                                                                                              \
+    watch, gates, rank, requesters, world, sequence, cpu_word, word, slots, first_thread, operations, counted, \
+        old_values
+
+template <typename Way>
+__device__ __forceinline__ void count_round(PARAMETERS) {
+    __shared__ bool go;
+    const Deadline deadline = deadline_from(watch);
+    if (threadIdx.x == 0) go = all_are_here(gates, rank, requesters, world, sequence, cpu_word, deadline);
+    __syncthreads();
+    if (!go) return;
+
+    const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
+    u32* const slot = slots + (first_thread + thread) * (SLOT_STRIDE / sizeof(u32));
+    const u32 first_number = (first_thread + thread) * operations + 1;
+    u32 done = 0;
+    while (done < operations) {
+        const u32 before = Way::count(word, slot, done, first_number + done);
+        if (Way::KEEPS_OLD_VALUES) old_values[(thread * operations + done) % KEPT_OLD_VALUES] = before;
+        ++done;
+        if (done % DEADLINE_CHECK_EVERY == 0 && out_of_time(deadline, 0)) break;
+    }
+    counted[thread] = done;
+}
+
+#define ENTRY(name, Way) \
+    extern "C" __global__ void name(PARAMETERS) { count_round<Way>(ARGUMENTS); }
+
+DEFINE_ATOM(AtomSys, "sys");
+DEFINE_ATOM(AtomGpu, "gpu");
+ENTRY(count_atom_sys, AtomSys)
+ENTRY(count_atom_gpu, AtomGpu)
+#if OPERATION != CAS && OPERATION != EXCH  // both only exist with a result
+DEFINE_RED(RedSys, "sys");
+DEFINE_RED(RedGpu, "gpu");
+ENTRY(count_red_sys, RedSys)
+ENTRY(count_red_gpu, RedGpu)
+#endif
+ENTRY(count_slots, Slots)
+ENTRY(count_plain, Plain)

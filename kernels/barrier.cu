@@ -22,59 +22,89 @@
 #define NO_WAIT 0
 #endif
 
+// Threads a block. In a block of one warp a vote tells all threads at once that a wait gave up.
+#ifndef THREADS
+#define THREADS 32
+#endif
+// 1 compiles in what the injection parameters ask for; without it they are ignored, and cost nothing.
+#ifndef INJECT
+#define INJECT 0
+#endif
+// Nanoseconds to sleep between polls.
+#ifndef NANOSLEEP
+#define NANOSLEEP 0
+#endif
+
 // Blocks of each rank. More than one meet on a local counter; the last to arrive is elected and signals.
 #ifndef BLOCKS
 #define BLOCKS 1
 #endif
 
 constexpr u32 ROW = 1;          // of the slots that other ranks write
-constexpr u32 RELEASE_ROW = 0;  // what records call the local word that lets a rank's other blocks go
+[[maybe_unused]] constexpr u32 RELEASE_ROW = 0;  // what records call the local word that lets a rank's other blocks go
 
 struct VolatilePoll {  // ld.volatile: a relaxed.sys load that the article calls local_load
-    static __device__ __forceinline__ u32 load(const u32* word) { return *static_cast<const volatile u32*>(word); }
+    static __device__ __forceinline__ u32 poll(const u32* word) { return *static_cast<const volatile u32*>(word); }
+    static __device__ __forceinline__ void arrive(const u32*) {}
 };
 
 __device__ __forceinline__ void sync_block() {
-#if ORDER == FLOOR
-    __syncwarp();
-#else
+#if ORDER != FLOOR  // there the vote at the end of a round holds the warp together
     __syncthreads();
 #endif
 }
 
-// One exchange between ranks, by the elected block of each. False if a wait gave up.
-__device__ __forceinline__ bool exchange(u32* const* slots, u32 rank, u32 world, u32 sequence, bool drop,
-                                         const Deadline& deadline, u32 nanosleep_ns, u32 round) {
+// What thread t of a rank's elected block does for rank t: store to `theirs`, wait at `mine`.
+struct Exchange {
+    u32* theirs;
+    [[maybe_unused]] const u32* mine;
+    bool takes_part;
+};
+
+__device__ __forceinline__ Exchange exchange_of_thread(u32* const* slots, u32 rank, u32 world) {
     const u32 peer = threadIdx.x;
-    if (peer >= world) return true;
+    Exchange exchange{nullptr, nullptr, peer < world};
 #if ORDER != ARTICLE
-    if (peer == rank) return true;
+    exchange.takes_part &= peer != rank;
 #endif
-    u32* theirs = slots[peer] + (ROW * world + rank) * (SLOT_STRIDE / sizeof(u32));
-    const u32* mine = slots[rank] + (ROW * world + peer) * (SLOT_STRIDE / sizeof(u32));
+    if (exchange.takes_part) {
+        exchange.theirs = slots[peer] + (ROW * world + rank) * (SLOT_STRIDE / sizeof(u32));
+        exchange.mine = slots[rank] + (ROW * world + peer) * (SLOT_STRIDE / sizeof(u32));
+    }
+    return exchange;
+}
+
+// The exchange of one round. False if the wait gave up.
+__device__ __forceinline__ bool signal_and_wait(const Exchange& exchange, u32 sequence, bool drop,
+                                                const Deadline& deadline, u32 rank, u32 round) {
+    if (!exchange.takes_part) return true;
     if (!drop) {
 #if ORDER == RELAXED || ORDER == FLOOR
-        store_relaxed_sys(theirs, sequence);
+        store_relaxed_sys(exchange.theirs, sequence);
 #else
-        signal_slot(theirs, sequence);
+        signal_slot(exchange.theirs, sequence);
 #endif
     }
 #if NO_WAIT
     return true;
 #elif ORDER == PUBLISH
-    return wait_slot<AcquireSys>(mine, sequence, deadline, nanosleep_ns, rank, ROW, peer, round);
+    using Wait = AcquireSys;
 #elif ORDER == ARTICLE
-    return wait_slot<VolatilePoll>(mine, sequence, deadline, nanosleep_ns, rank, ROW, peer, round);
+    using Wait = VolatilePoll;
 #else
-    return wait_slot<RelaxedSys>(mine, sequence, deadline, nanosleep_ns, rank, ROW, peer, round);
+    using Wait = RelaxedSys;
+#endif
+#if !NO_WAIT
+    return wait_slot<Wait, NANOSLEEP>(exchange.mine, sequence, deadline, rank, ROW, threadIdx.x, round);
 #endif
 }
 
-// One rank passes one round of the barrier. False if a wait of this thread gave up.
-__device__ __forceinline__ bool pass(u32* const* slots, u32 rank, u32 world, u32 sequence, bool drop, u32* local,
-                                     const Deadline& deadline, u32 nanosleep_ns, u32 round) {
+// One rank passes one round of the barrier. False if a wait of this thread gave up. local[0] counts the blocks that
+// have arrived, local[1] is the round they may leave.
+__device__ __forceinline__ bool pass(const Exchange& exchange, u32 sequence, bool drop, u32* local,
+                                     const Deadline& deadline, u32 rank, u32 round) {
 #if BLOCKS == 1
-    return exchange(slots, rank, world, sequence, drop, deadline, nanosleep_ns, round);
+    return signal_and_wait(exchange, sequence, drop, deadline, rank, round);
 #else
     __shared__ bool elected;
     u32* const arrivals = local;
@@ -83,9 +113,9 @@ __device__ __forceinline__ bool pass(u32* const* slots, u32 rank, u32 world, u32
     __syncthreads();
     if (!elected) {
         if (threadIdx.x != 0) return true;
-        return wait_slot<AcquireGpu>(released, sequence, deadline, nanosleep_ns, rank, RELEASE_ROW, rank, round);
+        return wait_slot<AcquireGpu, NANOSLEEP>(released, sequence, deadline, rank, RELEASE_ROW, rank, round);
     }
-    const bool arrived = exchange(slots, rank, world, sequence, drop, deadline, nanosleep_ns, round);
+    const bool arrived = signal_and_wait(exchange, sequence, drop, deadline, rank, round);
     __syncthreads();
     if (threadIdx.x == 0) store_release_gpu(released, sequence);
     return arrived;
@@ -98,20 +128,21 @@ constexpr u32 DIE = 1;    // the rank never takes part
 constexpr u32 DROP = 2;   // the rank skips its signals in that round
 constexpr u32 DELAY = 3;  // the rank starts that round late, by delay_ns
 
-// slots[s]: the slot array of rank s, rows 0..1 of `world` slots. base[rank]: the sequence number so far, kept
+// Many rounds in one kernel. slots[s]: the slot array of rank s, rows 0..1 of `world` slots. base[rank]: the sequence number so far, kept
 // between launches. local[rank * 2]: arrivals of this rank's blocks; local[rank * 2 + 1]: the round they may leave
 // (zeroed with base). stamps[rank * (rounds + 1)]: SM clock at the start and after each round.
 // spans[rank * 2]: globaltimer at the start and at the end.
 extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 first_rank, u32 world, u32 rounds,
-                                          u32 nanosleep_ns, u32* base, u32* local, u32* stamps, u64* spans,
-                                          u32 injection, u32 injected_rank, u32 injected_round, u64 delay_ns) {
+                                          u32* base, u32* local, u32* stamps, u64* spans, u32 injection,
+                                          u32 injected_rank, u32 injected_round, u64 delay_ns) {
     extern __shared__ u32 buffered_stamps[];  // written out at the end: a store in flight would slow the next fence
-    __shared__ u32 gave_up;
+    [[maybe_unused]] __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
     const u32 rank = first_rank + blockIdx.x / BLOCKS;
     const u32 start = base[rank];
+    const Exchange exchange = exchange_of_thread(slots, rank, world);
     const bool keeps_time = threadIdx.x == 0 && blockIdx.x % BLOCKS == 0;
-    const u32 special = rank == injected_rank ? injection : NONE;
+    const u32 special = INJECT && rank == injected_rank ? injection : NONE;
     if (special == DIE) return;
     if (threadIdx.x == 0) gave_up = 0;
     __syncthreads();
@@ -120,20 +151,26 @@ extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 f
 
     u32 round = 1;
     for (; round <= rounds; ++round) {
+#if THREADS > 32
+        // A wait that gave up ends the block one round later: read here, the flag arrives while the threads gather,
+        // and all of them read the same.
+        const u32 failed = *static_cast<volatile u32*>(&gave_up);
+#endif
         const bool now = special && round == injected_round;
-        if (now && special == DELAY) {
+        if (now && special == DELAY && threadIdx.x == 0) {
             const u64 until = timer_ns() + delay_ns;
             while (timer_ns() < until) __nanosleep(1000);
         }
+        const bool drop = now && special == DROP;
         sync_block();
-        const bool arrived = pass(slots, rank, world, start + round, now && special == DROP, local + rank * 2,
-                                  deadline, nanosleep_ns, round);
-#if ORDER == FLOOR
-        if (!__all_sync(0xffffffffu, arrived)) break;
+#if THREADS > 32
+        if (failed) break;
+        if (!pass(exchange, start + round, drop, local + rank * 2, deadline, rank, round)) gave_up = 1;
+        sync_block();
 #else
-        if (!arrived) gave_up = 1;
-        sync_block();
-        if (gave_up) break;
+        const bool arrived = pass(exchange, start + round, drop, local + rank * 2, deadline, rank, round);
+        // The vote is also what a block-wide barrier would be here: nobody goes on before the waits have ended.
+        if (!__all_sync(0xffffffffu, arrived)) break;
 #endif
         if (keeps_time) buffered_stamps[round] = cycles();
     }
@@ -147,4 +184,16 @@ extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 f
     if (blockIdx.x % BLOCKS == 0) {
         for (u32 i = threadIdx.x; i < round; i += blockDim.x) stamps[rank * (rounds + 1) + i] = buffered_stamps[i];
     }
+}
+
+// One round and nothing else: a barrier as a launch of its own. Parameters as above.
+extern "C" __global__ void barrier_once(Watch* watch, u32* const* slots, u32 first_rank, u32 world, u32* base,
+                                        u32* local) {
+    const Deadline deadline = deadline_from(watch);
+    const u32 rank = first_rank + blockIdx.x / BLOCKS;
+    const u32 sequence = base[rank] + 1;
+    const Exchange exchange = exchange_of_thread(slots, rank, world);
+    sync_block();  // whoever stores base has read it
+    pass(exchange, sequence, false, local + rank * 2, deadline, rank, 1);
+    if (threadIdx.x == 0 && blockIdx.x % BLOCKS == 0) base[rank] = sequence;
 }

@@ -94,22 +94,19 @@ struct Watch {            // one per device, in device memory; every kernel's fi
     WaitRecord* records;  // MAX_RECORDS of them in mapped host memory; each is written by one thread, once
 };
 
+// One absolute time a launch. What it needs from the Watch is loaded only by a wait that takes long.
 struct Deadline {
     Watch* watch;
     u64 entry_ns;
-    u64 at_ns;
-    u32 poll_limit;
 };
 
-__device__ __forceinline__ Deadline deadline_from(Watch* watch) {
-    const u64 now = timer_ns();
-    return Deadline{watch, now, now + watch->timeout_ns, watch->poll_limit};
-}
+__device__ __forceinline__ Deadline deadline_from(Watch* watch) { return Deadline{watch, timer_ns()}; }
 
 // 0 while there is time, else the reason to give up.
 __device__ __forceinline__ u32 out_of_time(const Deadline& deadline, u32 polls) {
-    if (load_relaxed_gpu(&deadline.watch->gave_up)) return GAVE_UP_ABORT;
-    if (timer_ns() > deadline.at_ns || polls >= deadline.poll_limit) return GAVE_UP_DEADLINE;
+    const Watch* watch = deadline.watch;
+    if (load_relaxed_gpu(&watch->gave_up)) return GAVE_UP_ABORT;
+    if (timer_ns() - deadline.entry_ns > watch->timeout_ns || polls >= watch->poll_limit) return GAVE_UP_DEADLINE;
     return 0;
 }
 
@@ -142,30 +139,46 @@ __device__ __forceinline__ bool reached(u32 got, u32 wanted) { return static_cas
 // write that this thread made, or had observed, before.
 __device__ __forceinline__ void signal_slot(u32* slot, u32 sequence) { store_release_sys(slot, sequence); }
 
+// How to wait: `poll` looks again and again, `arrive` is done once when the sequence is there. Polls are relaxed, since
+// an acquire makes each look dearer; the one acquire afterwards reads the same slot and orders as much.
 struct AcquireSys {  // the default wait: what the writer published is visible afterwards
-    static __device__ __forceinline__ u32 load(const u32* word) { return load_acquire_sys(word); }
+    static __device__ __forceinline__ u32 poll(const u32* word) { return load_relaxed_sys(word); }
+    static __device__ __forceinline__ void arrive(const u32* word) { load_acquire_sys(word); }
 };
 struct RelaxedSys {  // orders nothing: only says that the signal was sent
-    static __device__ __forceinline__ u32 load(const u32* word) { return load_relaxed_sys(word); }
+    static __device__ __forceinline__ u32 poll(const u32* word) { return load_relaxed_sys(word); }
+    static __device__ __forceinline__ void arrive(const u32*) {}
 };
 struct AcquireGpu {  // for words that only this GPU writes
-    static __device__ __forceinline__ u32 load(const u32* word) { return load_acquire_gpu(word); }
+    static __device__ __forceinline__ u32 poll(const u32* word) { return load_relaxed_gpu(word); }
+    static __device__ __forceinline__ void arrive(const u32* word) { load_acquire_gpu(word); }
 };
 
-// Polls a slot of this rank until `wanted` is reached; true if it was. `nanosleep_ns` between polls (0: none).
+// Polls a slot of this rank until `wanted` is reached; true if it was. SLEEP_NS: ns between polls, 0 for none.
 // (rank, row, col, round) only name the slot in the record that a wait without signal leaves behind.
-template <typename Load>
-__device__ __forceinline__ bool wait_slot(const u32* slot, u32 wanted, const Deadline& deadline,
-                                          u32 nanosleep_ns, u32 rank, u32 row, u32 col, u32 round) {
-    u32 reason = 0;
-    for (u32 polls = 1;; ++polls) {
-        const u32 got = Load::load(slot);
-        if (reached(got, wanted)) return true;
-        if (reason) {  // and this was the last look after the deadline
-            record_wait(deadline, reason, rank, row, col, wanted, got, round);
-            return false;
+template <typename Wait, u32 SLEEP_NS = 0>
+__device__ __forceinline__ bool wait_slot(const u32* slot, u32 wanted, const Deadline& deadline, u32 rank, u32 row,
+                                          u32 col, u32 round) {
+    constexpr u32 LOOKS = 32;
+    for (u32 polls = LOOKS;; polls += LOOKS) {
+        bool arrived;  // one branch a look, and nothing else between two polls
+        u32 look = 0;
+#pragma unroll 1
+        do {
+            if (SLEEP_NS && look) __nanosleep(SLEEP_NS);
+            arrived = reached(Wait::poll(slot), wanted);
+        } while (!arrived && ++look < LOOKS);
+        if (arrived) {
+            Wait::arrive(slot);
+            return true;
         }
-        if (nanosleep_ns) __nanosleep(nanosleep_ns);
-        if (polls % 64 == 0) reason = out_of_time(deadline, polls);
+        const u32 reason = out_of_time(deadline, polls);
+        if (reason) {
+            const u32 got = Wait::poll(slot);  // one last look after the deadline
+            if (!reached(got, wanted)) {
+                record_wait(deadline, reason, rank, row, col, wanted, got, round);
+                return false;
+            }
+        }
     }
 }

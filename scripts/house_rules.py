@@ -22,7 +22,7 @@ STAIRCASE = (
     {"emulator"},
     {"ptx", "compiler", "protocol"},
     {"data"},
-    {"errors", "units", ""},
+    {"errors", "units", "stats", ""},
 )
 """Top first; a part may import what stands on its own step or further down. "" is the package itself."""
 CONTRACTS = {"pcietool.machines.base", "pcietool.probes.base"}

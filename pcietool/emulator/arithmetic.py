@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import struct
+
+CANONICAL_NAN = 0x7FFFFFFF
 
 
 def divide_signed(a: int, b: int) -> int:
@@ -56,8 +59,26 @@ def bits_float(bits: int) -> float:
 
 def float_bits(value: float) -> int:
     """The 32-bit pattern of a float, rounded to nearest even."""
+    if math.isnan(value):
+        return CANONICAL_NAN
     try:
         bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
     except OverflowError:
         return 0x7F800000 if value > 0 else 0xFF800000
     return bits
+
+
+def fuse(a: float, b: float, c: float) -> float:
+    """a * b + c of three 32-bit floats, such that rounding it to 32 bits is the only rounding.
+
+    The product is exact in 64 bits. An inexact sum is rounded to odd, which never lies half-way between two floats.
+    """
+    product = a * b
+    total = product + c
+    if not math.isfinite(total):
+        return total
+    shadow = total - product
+    error = (product - (total - shadow)) + (c - shadow)
+    if error and struct.unpack("<Q", struct.pack("<d", total))[0] % 2 == 0:
+        total = math.nextafter(total, math.copysign(math.inf, error))
+    return total

@@ -47,6 +47,8 @@ class GpuModel(_Strict):
     issue_ns: Figure
     l2_round_trip_ns: Figure
     l2_atomic_ns: Figure
+    bulk_bytes_per_ns: Figure
+    """How fast one bulk copy moves bytes between shared memory and the L2."""
     block_barrier_ns: Figure
     warp_barrier_ns: Figure
     fence_cta_ns: Figure

@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from pcietool.emulator.engine import Engine, Thread
+from pcietool.emulator.bulk import MBarrier
+from pcietool.emulator.engine import Engine
 from pcietool.emulator.fabric import GpuModel, Route
 from pcietool.emulator.lower import SHARED_WINDOW, Lowered
+from pcietool.emulator.memory import views_of
 from pcietool.emulator.ops import Op
+from pcietool.emulator.threads import Thread
 from pcietool.errors import EmulationError
+
+WarpKey = tuple[int, int, Op]
+"""A warp operation in progress: (warp, mask of its lanes, operation)."""
 
 
 def resident_blocks(gpu: GpuModel, threads: int, shared: int) -> int:
@@ -144,12 +150,14 @@ class Block:
         self.engine = engine
         self.deadline_ns = engine.now + grid.spec.timeout_ns if grid.spec.timeout_ns else inf
         self.barriers: dict[int, BlockBarrier] = {}
-        self.warps: dict[tuple[int, int, int], dict[int, tuple[Thread, Any]]] = {}
+        self.mbarriers: dict[int, MBarrier] = {}
+        """By offset in shared memory."""
+        self.warps: dict[WarpKey, tuple[list[Thread], dict[int, Any]]] = {}
         self.threads = [Thread(self, tid) for tid in range(grid.spec.threads)]
         self.alive = grid.spec.threads
-        self.exited: set[int] = set()
-        whole = memoryview(bytearray(-(-grid.spec.shared // 16) * 16))
-        self.shared = {1: whole, 2: whole.cast("H"), 4: whole.cast("I"), 8: whole.cast("Q")}
+        self.warp_alive = [(1 << min(32, grid.spec.threads - first)) - 1 for first in range(0, grid.spec.threads, 32)]
+        """Lanes of each warp that have not exited."""
+        self.shared = views_of(bytearray(grid.spec.shared))
 
     def start(self) -> None:
         engine, spec = self.engine, self.grid.spec
@@ -167,10 +175,6 @@ class Block:
         engine.live += len(self.threads)
         engine.at(engine.now, engine.resume_all, self.threads)
 
-    def lanes_alive(self, warp: int) -> int:
-        lanes = range(warp * 32, min(warp * 32 + 32, len(self.threads)))
-        return sum(1 << tid - warp * 32 for tid in lanes if tid not in self.exited)
-
     # -- shared memory through generic addresses ------------------------------------------------------------------
 
     def load_shared(self, op: Op, address: int) -> Any:
@@ -182,6 +186,13 @@ class Block:
         index = (address & ~SHARED_WINDOW) // op.size
         for n, element in enumerate((value,) if op.count == 1 else value):
             self.shared[op.size][index + n] = element
+
+    def modify_shared(self, op: Op, address: int, b: int, c: int) -> int:
+        index = (address & ~SHARED_WINDOW) // op.size
+        old: int = self.shared[op.size][index]
+        assert op.modify is not None
+        self.shared[op.size][index] = op.modify(old, b, c)
+        return old
 
     # -- barriers -------------------------------------------------------------------------------------------------
 
@@ -215,35 +226,54 @@ class Block:
         engine = self.engine
         engine.at(engine.now + barrier.latest + engine.gpu.block_barrier_ns.value, engine.resume_all, barrier.waiting)
 
-    def arrive_warp(self, mask: int, thread: Thread, op: Op, value: Any) -> None:
-        warp = thread.tid >> 5
-        key = (warp, mask, id(op))
-        waiting = self.warps.setdefault(key, {})
-        waiting[thread.tid & 31] = (thread, value)
-        if mask & self.lanes_alive(warp) & ~sum(1 << lane for lane in waiting):
+    def arrive_warp(self, mask: int, threads: list[Thread], op: Op, values: list[Any]) -> None:
+        """Lanes of one warp reach a warp operation; the last lane of the mask that lives lets all of them go."""
+        key = (threads[0].tid >> 5, mask, op)
+        if any(thread.tid >> 5 != key[0] for thread in threads):
+            for thread, value in zip(threads, values, strict=True):
+                self.arrive_warp(mask, [thread], op, [value])
+            return
+        waiting, gathered = self.warps.setdefault(key, ([], {}))
+        waiting += threads
+        for thread, value in zip(threads, values, strict=True):
+            thread.poll_loop = None
+            gathered[thread.tid & 31] = value
+        self._release_warp(key)
+
+    def _release_warp(self, key: WarpKey) -> None:
+        """Lets the lanes of a warp operation go if none that lives is missing."""
+        warp, mask, op = key
+        waiting, values = self.warps[key]
+        if len(waiting) < (mask & self.warp_alive[warp]).bit_count():
             return
         del self.warps[key]
-        latest = max(thread.lag for thread, _ in waiting.values())
-        results = warp_results(op.kind, {lane: value for lane, (_, value) in waiting.items()})
-        time = self.engine.now + latest + self.engine.gpu.warp_barrier_ns.value
-        for lane, (waiter, _) in sorted(waiting.items()):
+        latest = 0.0
+        for waiter in waiting:
+            latest = max(latest, waiter.lag)
             waiter.lag = 0.0
-            self.engine.at(time, self.engine.resume, waiter, results[lane])
+        engine = self.engine
+        time = engine.now + latest + engine.gpu.warp_barrier_ns.value
+        engine.at(time, engine.resume_all, waiting, warp_results(op.kind, values))
 
     def thread_exited(self, thread: Thread) -> None:
-        self.exited.add(thread.tid)
+        """Whoever waits for all threads that live waits for one less."""
+        warp, lane = divmod(thread.tid, 32)
+        self.warp_alive[warp] &= ~(1 << lane)
         self.alive -= 1
         for number, barrier in list(self.barriers.items()):
             if not barrier.expected and barrier.arrived >= self.alive:
                 self._release(number, barrier)
+        for key in [key for key in self.warps if key[0] == warp]:
+            self._release_warp(key)
         if not self.alive:
             self.grid.block_ended(self)
 
 
-def warp_results(kind: str, values: dict[int, Any]) -> dict[int, Any]:
-    """What each lane of a warp operation gets, from what each lane gave. Shuffles give (value, in range)."""
+def warp_results(kind: str, values: dict[int, Any]) -> dict[int, Any] | None:
+    """What each lane of a warp operation gets, from what each lane gave; None for a mere meeting. Shuffles give
+    (value, in range)."""
     if kind == "sync":
-        return dict.fromkeys(values)
+        return None
     if kind == "vote.ballot":
         return dict.fromkeys(values, sum(1 << lane for lane, value in values.items() if value))
     if kind == "vote.any":
@@ -258,9 +288,9 @@ def warp_results(kind: str, values: dict[int, Any]) -> dict[int, Any]:
         low = lane & segment
         high = low | limit & ~segment
         source = {
-            "shfl.up": lane - delta,
-            "shfl.down": lane + delta,
-            "shfl.bfly": lane ^ delta,
+            "shfl.up": lane - (delta & 31),
+            "shfl.down": lane + (delta & 31),
+            "shfl.bfly": lane ^ (delta & 31),
             "shfl.idx": low | delta & ~segment & 31,
         }[kind]
         in_range = source >= high if kind == "shfl.up" else source <= high

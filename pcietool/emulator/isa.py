@@ -6,8 +6,9 @@ hold bools. Memory, synchronisation and control forms have no expression: `lower
 engine, and this module only says which modifiers each of them may carry. Anything not listed here is an error at
 load time that names the instruction and its line; nothing is skipped or guessed.
 
-Placeholders: {a} {b} {c} {d} operands as unsigned integers of the instruction's width, {sa} {sb} {sc} as signed
-ones, {M} the mask and {W} the width in bits of the type, {S} its sign bit, {fa} {fb} {fc} as Python floats.
+Placeholders: {a} {b} {c} {d} operands as unsigned integers of the instruction's width, {sa} signed, {na} of 32 bits,
+{wa} twice as wide, {fa} as a Python float; {M} the mask of the type, {M2} that of one twice as wide, {W} its width in
+bits, {S} its sign bit, {CMP} the comparison that the first modifier names.
 """
 
 from __future__ import annotations
@@ -21,15 +22,14 @@ GROUPS: Mapping[str, str] = {
     "UNSIGNED": "u16,u32,u64",
     "SIGNED": "s16,s32,s64",
     "BITS": "b16,b32,b64",
-    "ANY": "u8,s8,b8,u16,s16,b16,u32,s32,b32,u64,s64,b64,f32,f64",
+    "WORDS": "u16,s16,b16,u32,s32,b32,u64,s64,b64",
+    "ANY": "u16,s16,b16,u32,s32,b32,u64,s64,b64,f32,f64",
 }
 
 ALU: Mapping[str, str] = {
     "mov.{ANY}": "{a}",
-    "mov.pred": "{a}",
-    "cvta.u64": "{a}",
-    "cvta.to.global.u64": "{a}",
-    "cvta.global.u64": "{a}",
+    "mov.pred": "bool({a})",
+    "cvta.{global,to.global}.u64": "{a}",
     "cvta.shared.u64": "{a}|SHARED_WINDOW",
     "cvta.to.shared.u64": "{a}&0xffffffff",
     "add.{INT}": "({a}+{b})&{M}",
@@ -60,31 +60,32 @@ ALU: Mapping[str, str] = {
     "or.pred": "{a} or {b}",
     "xor.pred": "{a} != {b}",
     "not.pred": "not {a}",
-    "shl.{BITS}": "({a}<<min({b},{W}))&{M}",
-    "shr.{b16,b32,b64,u16,u32,u64}": "{a}>>min({b},{W})",
-    "shr.{SIGNED}": "({sa}>>min({b},{W}))&{M}",
+    "shl.{BITS}": "({a}<<min({nb},{W}))&{M}",
+    "shr.{b16,b32,b64,u16,u32,u64}": "{a}>>min({nb},{W})",
+    "shr.{SIGNED}": "({sa}>>min({nb},{W}))&{M}",
     "shf.l.wrap.b32": "(({b}<<32|{a})<<({c}&31)>>32)&0xffffffff",
     "shf.l.clamp.b32": "(({b}<<32|{a})<<min({c},32)>>32)&0xffffffff",
     "shf.r.wrap.b32": "(({b}<<32|{a})>>({c}&31))&0xffffffff",
     "shf.r.clamp.b32": "(({b}<<32|{a})>>min({c},32))&0xffffffff",
-    "bfe.{u32,u64}": "extract_bits({a},{b},{c},{W})",
-    "bfi.{b32,b64}": "insert_bits({a},{b},{c},{d},{W})",
+    "bfe.{u32,u64}": "extract_bits({a},{nb},{nc},{W})",
+    "bfi.{b32,b64}": "insert_bits({a},{b},{nc},{nd},{W})",
     "prmt.b32": "permute_bytes({a},{b},{c})",
     "popc.{b32,b64}": "({a}).bit_count()",
     "clz.{b32,b64}": "{W}-({a}).bit_length()",
     "brev.{b32,b64}": "reverse_bits({a},{W})",
-    "setp.{eq,ne}.{ANY}": "{a} {CMP} {b}",
+    "setp.{eq,ne}.{WORDS}": "{a} {CMP} {b}",
     "setp.{lt,le,gt,ge}.{UNSIGNED}": "{a} {CMP} {b}",
     "setp.{lo,ls,hi,hs}.{UNSIGNED}": "{a} {CMP} {b}",
     "setp.{lt,le,gt,ge}.{SIGNED}": "({a}^{S}) {CMP} ({b}^{S})",
-    "setp.{lt,le,gt,ge}.f32": "{fa} {CMP} {fb}",
+    "setp.{eq,lt,le,gt,ge}.f32": "{fa} {CMP} {fb}",
+    "setp.ne.f32": "{fa}<{fb} or {fa}>{fb}",
+    "setp.neu.f32": "{fa} != {fb}",
     "selp.{ANY}": "{a} if {c} else {b}",
-    "activemask.b32": "MC.active_lanes(TH)",
-    "add.f32": "float_bits({fa}+{fb})",
-    "sub.f32": "float_bits({fa}-{fb})",
-    "mul.f32": "float_bits({fa}*{fb})",
-    "add.rn.f32": "float_bits({fa}+{fb})",
-    "fma.rn.f32": "float_bits({fa}*{fb}+{fc})",
+    "activemask.b32": "1<<(TX&31)",
+    "add.{f32,rn.f32}": "float_bits({fa}+{fb})",
+    "sub.{f32,rn.f32}": "float_bits({fa}-{fb})",
+    "mul.{f32,rn.f32}": "float_bits({fa}*{fb})",
+    "fma.rn.f32": "float_bits(fuse({fa},{fb},{fc}))",
 }
 COMPARISONS: Mapping[str, str] = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
@@ -128,7 +129,7 @@ RMW: Mapping[str, str] = {
     "exch": "b",
     "cas": "c if old==b else old",
 }
-"""The new value of a word from its old one and the operands, unsigned; signed min and max are biased by `lower`."""
+"""The new value of a word from its old one and the operands, unsigned; signed min and max are biased by `accesses`."""
 
 
 def expand(form: str) -> Iterator[str]:

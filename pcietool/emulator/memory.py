@@ -18,6 +18,17 @@ Writer = tuple[int, int, int]
 """(device, block, thread)."""
 
 
+def views_of(raw: bytearray) -> dict[int, View]:
+    """The memory as unsigned elements, by element size; an element that does not fit at the end is not there."""
+    whole = memoryview(raw)
+    return {
+        1: whole,
+        2: whole[: len(raw) // 2 * 2].cast("H"),
+        4: whole[: len(raw) // 4 * 4].cast("I"),
+        8: whole[: len(raw) // 8 * 8].cast("Q"),
+    }
+
+
 class Segment:
     """One allocation. `views[size]` is its memory as unsigned elements of that size."""
 
@@ -30,10 +41,7 @@ class Segment:
         self.name = name
         self.address = number << 32
         self.raw = bytearray(nbytes)
-        whole = memoryview(self.raw)
-        self.views = {
-            size: whole[: nbytes // size * size].cast(code) for size, code in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))
-        }
+        self.views = views_of(self.raw)
         self.writers: dict[int, Writer] = {}
         """Last engine-visible writer by byte offset: what a deadlock's proof quotes."""
 

@@ -7,7 +7,7 @@ engine's business.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 from pcietool.ptx.model import Instruction
@@ -24,6 +24,8 @@ class Code(IntEnum):
     WARP = 5
     SLEEP = 6
     WORK = 7
+    BULK = 8
+    MBARRIER = 9
 
 
 SCOPE_ORDER = {"cta": 0, "cluster": 0, "gpu": 1, "sys": 2}
@@ -34,7 +36,7 @@ class Op:
     """One memory or synchronisation instruction.
 
     `size` bytes an element, `count` elements. `scope` is an index of SCOPE_ORDER. `poll` numbers the wait loop that a
-    load belongs to (None: not polled). `modify(old, b, c)` is an RMW's new value.
+    load belongs to (None: not polled). `returns`: somebody reads the result. `modify(old, b, c)` is an RMW's new value.
     """
 
     code: int
@@ -51,9 +53,14 @@ class Op:
     kind: str = ""
     """Which warp or barrier operation, or fence ("acq_rel", "sc")."""
 
-    @property
-    def bytes(self) -> int:
-        return self.size * self.count
+    bytes: int = field(init=False)
+    """All elements together."""
+    gathers: bool = field(init=False)
+    """Threads wait there for each other."""
+
+    def __post_init__(self) -> None:
+        self.bytes = self.size * self.count
+        self.gathers = self.code in (Code.BARRIER, Code.WARP)
 
     def where(self) -> str:
         """The instruction, for messages: source line if known, and the PTX line."""

@@ -30,6 +30,7 @@ class AnnouncingMachine(Machine):
     """`machine`, with `announce` called around every round."""
 
     def __init__(self, machine: Machine, announce: Announce) -> None:
+        super().__init__()
         self._machine = machine
         self._announce = announce
         self.backend = machine.backend
@@ -59,7 +60,7 @@ class AnnouncingMachine(Machine):
     def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
         return self._machine.missing(capability)
 
-    def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
+    def _load(self, source: str, defines: Mapping[str, int]) -> Program:
         return self._machine.load(source, defines)
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:

@@ -231,12 +231,23 @@ class Machine(ABC):
     def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
         """None if the machine has it, else the reason why not."""
 
-    @abstractmethod
+    def __init__(self) -> None:
+        self._programs: dict[tuple[object, ...], Program] = {}
+
     def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
-        """Compiles `kernels/<source>` for every device's architecture and loads it everywhere.
+        """Compiles `kernels/<source>` for every device's architecture and loads it everywhere; once for the same
+        source and defines.
 
         Raises CompileError with NVRTC's log, PtxError where the emulator does not know an instruction.
         """
+        defines = dict(defines or {})
+        key = (source, *sorted(defines.items()))
+        if key not in self._programs:
+            self._programs[key] = self._load(source, defines)
+        return self._programs[key]
+
+    @abstractmethod
+    def _load(self, source: str, defines: Mapping[str, int]) -> Program: ...
 
     @abstractmethod
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:

@@ -123,6 +123,7 @@ class EmulatedMachine(Machine):
     backend: Backend = "emulated"
 
     def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int) -> None:
+        super().__init__()
         self.spec = spec
         self.seed = seed
         self.label = f"fabric {spec.name}"
@@ -185,14 +186,14 @@ class EmulatedMachine(Machine):
 
     # -- memory and programs ----------------------------------------------------------------------------------------
 
-    def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
+    def _load(self, source: str, defines: Mapping[str, int]) -> Program:
         compiled = compile_source(
             data.kernel_source(source),
             name=source,
             architecture=self.spec.gpu.compute_capability,
-            defines=defines or {},
+            defines=defines,
         )
-        return EmulatedProgram(source, defines or {}, compiled.ptx)
+        return EmulatedProgram(source, defines, compiled.ptx)
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         if nbytes <= 0:
@@ -259,18 +260,19 @@ class EmulatedMachine(Machine):
     def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
         """Runs all events. When only parked threads remain nothing can wake them: that proves the deadlock, time
         jumps to the deadline, and the kernels' own timeout path runs."""
-        engine, proof = self.engine, ()
+        engine = self.engine
+        proof: tuple[BlockedThread, ...] = ()
         engine.drain()
         while engine.live:
             proof = proof or proved(engine, self._states)
-            parked = {p.thread: p for watched in engine.watched.values() for p in watched}
+            parked = engine.loads.parked_threads()
             deadline = min((thread.block.deadline_ns for thread in parked), default=None)
             if deadline is None or deadline == float("inf"):
                 break  # nobody has a deadline: on hardware only the host's join timeout ends this
             engine.now = max(engine.now, deadline + 1)
             for thread, poll in parked.items():
                 if thread.block.deadline_ns <= engine.now:
-                    engine.unpark(thread, poll, engine.now)
+                    engine.loads.unpark(thread, poll, engine.now)
             engine.drain()
         return proof
 
@@ -311,7 +313,7 @@ class EmulatedMachine(Machine):
         def add(_: Any, __: Any) -> None:
             view, index = segment.views[4], offset // 4
             view[index] = view[index] + 1 & 0xFFFFFFFF
-            self.engine.changed(segment.address + offset, 4)
+            self.engine.loads.changed(segment.address + offset, 4)
             state["left"] -= 1
             state["ended_ns"] = self.engine.now
             if state["left"] > 0:

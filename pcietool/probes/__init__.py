@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pcietool.probes import barrier
+from pcietool.probes import atomics, barrier, barrier_kernel
 
 PROBES: dict[str, tuple[Any, Callable[..., Any]]] = {
-    barrier.NAME: (barrier.BarrierConfig, barrier.run),
+    barrier.NAME: (barrier_kernel.BarrierConfig, barrier.run),
+    atomics.NAME: (atomics.AtomicsConfig, atomics.run),
 }

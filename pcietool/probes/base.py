@@ -42,7 +42,11 @@ class ProbeResult:
     reason: str | None = None
     """Why it was waived or failed, and what to do."""
     checks: list[Row] = field(default_factory=list)
-    """Self-tests and negative controls: {"name", "passed", "text"}."""
+    """Self-tests and negative controls: {"name", "passed", "text"}; with "severity": "warn" a failed one is only
+    a reason for doubt."""
+    matrix: dict[str, Any] | None = None
+    """One figure for each ordered pair: {"figure", "unit", "labels", "cells"}; cells[writer][owner], None where there
+    is no such pair. Rows with "in_matrix" set are what it was made of, and no table repeats them."""
     hang: dict[str, Any] | None = None
     """For status hang: records, arrival matrix, proof (emulator)."""
     samples: dict[str, Any] = field(default_factory=dict, repr=False)

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from pcietool.machines.base import Hang
+from pcietool.machines.base import Hang, Outcome
 from pcietool.probes.base import ProbeResult, Status
+
+
+class Hung(Exception):
+    """A round hung; nothing more can be measured on this transport."""
+
+    def __init__(self, hang: Hang, during: str) -> None:
+        super().__init__(during)
+        self.hang = hang
+        self.during = during
+
+
+def finished(outcome: Outcome, during: str) -> Outcome:
+    """The outcome of a round that ended; raises Hung if it did not."""
+    if outcome.hang:
+        raise Hung(outcome.hang, during)
+    return outcome
 
 
 def hung(name: str, transport: str, method: str, hang: Hang, during: str) -> ProbeResult:
@@ -34,7 +50,9 @@ def advice(hang: Hang) -> str:
         return "no wait of ours timed out: the kernel itself does not end; look at the GPU with nvidia-smi"
     writers = {record.col for record in hang.records if record.reason == "deadline" and record.row > 0}
     if len(writers) == 1:
-        return f"every wait that timed out was for rank {writers.pop()}: it is dead, not resident, or its writes are lost"
+        return (
+            f"every wait that timed out was for rank {writers.pop()}: it is dead, not resident, or its writes are lost"
+        )
     if not writers:
         return "blocks wait for blocks of their own GPU: the grid has more blocks than are resident; use fewer"
     return "several writers are missing: compare the matrix with the links between those GPUs (doctor, IOMMU, ACS)"

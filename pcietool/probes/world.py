@@ -5,7 +5,7 @@ Must not know what a kernel does with its slots.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal
@@ -29,25 +29,28 @@ class Waived:
     reason: str
 
 
-def runnable(machine: Machine, wanted: Transport | Literal["all"] | None) -> Iterator[Transport | Waived]:
+def runnable(
+    machine: Machine, wanted: Transport | Literal["all"] | None, alone: Container[Transport] = ("self",)
+) -> Iterator[Transport | Waived]:
     """The transports to run, in order. One that was asked for by name and cannot run is a UsageError; otherwise it
-    is waived. Two GPUs or more run peer and host, one GPU runs self, unless self is asked for."""
+    is waived. Two GPUs or more run peer and host, one GPU runs what it can do `alone`; self besides others only if
+    it is asked for."""
     if wanted in TRANSPORTS:
-        reason = why_not(machine, wanted)
+        reason = why_not(machine, wanted, alone)
         if reason:
             raise UsageError(f"--transport {wanted}: {reason}")
         yield wanted
         return
     for transport in TRANSPORTS:
-        reason = why_not(machine, transport)
+        if transport == "self" and wanted is None and len(machine.devices) > 1:
+            continue
+        reason = why_not(machine, transport, alone)
         yield Waived(transport, reason) if reason else transport
 
 
-def why_not(machine: Machine, transport: Transport) -> str | None:
-    """Why this machine cannot run a transport, or None."""
-    if transport == "self":
-        return None
-    if len(machine.devices) < 2:
+def why_not(machine: Machine, transport: Transport, alone: Container[Transport] = ("self",)) -> str | None:
+    """Why this machine cannot run a transport, or None. One GPU suffices for those in `alone`."""
+    if len(machine.devices) < 2 and transport not in alone:
         return "needs two GPUs and there is one; --transport self runs both roles on one GPU"
     if transport == "peer":
         for src, dst in permutations(range(len(machine.devices)), 2):
@@ -59,8 +62,12 @@ def why_not(machine: Machine, transport: Transport) -> str | None:
 
 @dataclass(frozen=True)
 class World:
-    """`device_of[rank]`; ranks that share a device share one grid. `slots[rank]` holds that rank's slot array
-    behind its guard; `tables[device]` the device's copy of all slot addresses."""
+    """`device_of[rank]`; ranks that share a device share one grid.
+
+    `slots[rank]` holds that rank's slot array behind its guard; `tables[device]` is the device's copy of all slot
+    addresses. `sequences[device][rank]` is how far the ranks on that device have counted: it belongs to the slots,
+    because a kernel that counted anew on used slots would take old signals for its own.
+    """
 
     machine: Machine
     transport: Transport
@@ -68,6 +75,7 @@ class World:
     slot_map: SlotMap
     slots: tuple[Buffer, ...]
     tables: dict[int, Buffer]
+    sequences: dict[int, Buffer]
 
     @classmethod
     def build(cls, machine: Machine, transport: Transport, world: int, rows: int) -> World:
@@ -78,23 +86,31 @@ class World:
         for rank, device in enumerate(device_of):
             place = HOST if transport == "host" else on_device(device)
             slots.append(machine.alloc(place, slot_map.padded_nbytes, f"slots of rank {rank}"))
-        tables = {device: machine.alloc(on_device(device), 8 * world, "slot table") for device in set(device_of)}
-        built = cls(machine, transport, device_of, slot_map, tuple(slots), tables)
+        devices = sorted(set(device_of))
+        tables = {device: machine.alloc(on_device(device), 8 * world, "slot table") for device in devices}
+        sequences = {device: machine.alloc(on_device(device), 4 * world, "sequence numbers") for device in devices}
+        built = cls(machine, transport, device_of, slot_map, tuple(slots), tables, sequences)
         built.reset()
-        addresses = np.array([slot.address + GUARD_BYTES for slot in slots], np.uint64)
         for table in tables.values():
-            table.write(addresses)
+            table.write(built.slot_addresses)
         return built
 
     @property
     def size(self) -> int:
         return len(self.device_of)
 
+    @property
+    def slot_addresses(self) -> np.ndarray:
+        """[ranks] of uint64: where each rank's first slot lies, behind its guard."""
+        return np.array([slots.address + GUARD_BYTES for slots in self.slots], np.uint64)
+
     def reset(self) -> None:
-        """Zeroes all slots and renews their guards."""
+        """Zeroes all slots, renews their guards, and starts all sequences anew."""
         for slots in self.slots:
             slots.fill(GUARD_BYTE)
             slots.write(np.zeros(self.slot_map.nbytes, np.uint8), GUARD_BYTES)
+        for sequence in self.sequences.values():
+            sequence.fill(0)
 
     def damaged_guards(self) -> list[str]:
         """Where something wrote beside a slot array: one line a rank and side."""
@@ -115,11 +131,11 @@ class World:
 
     def per_device(self, nbytes: int, name: str) -> dict[int, Buffer]:
         """Working memory on each device that carries a rank."""
-        return {device: self.machine.alloc(on_device(device), nbytes, name) for device in set(self.device_of)}
+        return {device: self.machine.alloc(on_device(device), nbytes, name) for device in sorted(set(self.device_of))}
 
     def place_of_slots(self, rank: int) -> Place:
         return HOST if self.transport == "host" else on_device(self.device_of[rank])
 
     def free(self) -> None:
-        for buffer in (*self.slots, *self.tables.values()):
+        for buffer in (*self.slots, *self.tables.values(), *self.sequences.values()):
             buffer.free()

@@ -77,12 +77,9 @@ def fresh_watch(timeout_s: float, records_address: int) -> np.ndarray:
 def decode_records(records: np.ndarray, taken: int) -> tuple[WaitRecord, ...]:
     """The records of one device, first writer first; `records` has dtype RECORD. A record whose reason is 0 was
     claimed but never written (its thread died) and is left out."""
+    names = ("rank", "row", "col", "wanted", "got", "round", "block", "thread", "since_entry_ns")
     return tuple(
-        WaitRecord(
-            REASONS[int(r["reason"])],
-            *(int(r[name]) for name in ("rank", "row", "col", "wanted", "got", "round", "block", "thread")),
-            int(r["since_entry_ns"]),
-        )
-        for r in records[: min(taken, MAX_RECORDS)]
-        if int(r["reason"]) in REASONS
+        WaitRecord(REASONS[int(record["reason"])], **{name: int(record[name]) for name in names})
+        for record in records[: min(taken, MAX_RECORDS)]
+        if int(record["reason"]) in REASONS
     )

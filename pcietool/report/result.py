@@ -94,6 +94,8 @@ def build_document(
 ) -> Document:
     """`machine` is what `machines.description.describe` says: backend, label, devices, links, host_links, facts."""
     facts = dict(machine["facts"])
+    before = facts.pop("gpus_now", None)
+    after = facts.pop("after", {}).get("gpus_now")
     return {
         "schema": SCHEMA,
         "backend": machine["backend"],
@@ -106,7 +108,10 @@ def build_document(
         },
         "config": dict(config),
         "machine": {"label": machine["label"], **facts},
-        "gpus": machine["devices"],
+        "gpus": [
+            {**device, "before": before and before[n], "after": after and after[n]}
+            for n, device in enumerate(machine["devices"])
+        ],
         "pairs": machine["links"],
         "host_links": machine["host_links"],
         "probes": [_probe_record(result) for result in results],
@@ -152,6 +157,7 @@ def _probe_record(result: ProbeResult) -> dict[str, Any]:
         "transport": result.transport,
         "method": result.method,
         "verdict": result.verdict,
+        "matrix": result.matrix,
         "rows": result.rows,
         "checks": result.checks,
         "hang": result.hang,

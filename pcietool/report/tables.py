@@ -19,7 +19,8 @@ from rich.text import Text
 from pcietool.probes.base import ProbeResult, Row, Status
 from pcietool.report.columns import Column
 from pcietool.report.hang import print_hang
-from pcietool.units import MISSING
+from pcietool.report.matrix import matrix_table
+from pcietool.units import MISSING, micros
 
 EMULATED = "emulated: modelled, not measured"
 WIDTH_OF_PIPES = 120
@@ -70,13 +71,24 @@ def print_details(console: Console, results: Sequence[ProbeResult], columns: Seq
             continue
         console.print()
         print_heading(console, [result.name, result.transport, *_origin(backend)], result.method)
-        if result.rows:
-            console.print(rows_table(result.rows, columns))
-            print_reasons(console, result.rows)
+        if result.matrix:
+            print_matrix(console, result.matrix)
+        rows = [row for row in result.rows if not row.get("in_matrix")]
+        if rows:
+            console.print(rows_table(rows, columns))
+            print_reasons(console, rows, columns)
         for check in result.checks:
             console.print(_check_line(check))
         if result.hang:
             print_hang(console, result.hang, result.reason)
+
+
+def print_matrix(console: Console, matrix: Mapping[str, Any]) -> None:
+    """A result's figure for each ordered pair."""
+    console.print()
+    console.print(Text(f"{matrix['figure']}, {matrix['unit']}", style="bold"))
+    console.print(matrix_table(matrix["cells"], matrix["labels"], micros if matrix["unit"] == "us" else str))
+    console.print()
 
 
 def print_heading(console: Console, parts: Sequence[str], method: str) -> None:
@@ -97,12 +109,19 @@ def rows_table(rows: Sequence[Row], columns: Sequence[Column]) -> RenderableType
     return table
 
 
-def print_reasons(console: Console, rows: Sequence[Row]) -> None:
-    """Why values are missing, each reason once."""
-    reasons = (row[key] for row in rows for key in row if key == "reason" or key.endswith("_reason"))
+def print_reasons(console: Console, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    """Why values of these columns are missing, each reason once."""
+    reasons = (row[key] for row in rows for key in row if _explains_a_gap(row, key, columns))
     for reason in dict.fromkeys(reasons):
         if reason is not None:
             console.print(Text(f"{MISSING} {reason}", style="dim"))
+
+
+def _explains_a_gap(row: Row, key: str, columns: Sequence[Column]) -> bool:
+    if key == "reason":
+        return True
+    subject = key.removesuffix("_reason")
+    return key != subject and any(c.key.startswith(subject) and row.get(c.key) is None for c in columns)
 
 
 def _origin(backend: str) -> list[str]:
@@ -115,7 +134,8 @@ def _with_reason(result: ProbeResult) -> str:
 
 def _check_line(check: Mapping[str, Any]) -> Text:
     passed = bool(check["passed"])
-    word = Text("ok  " if passed else "FAIL", style=STYLES[Status.PASS if passed else Status.FAIL])
+    failed = Status.WARN if check.get("severity") == "warn" else Status.FAIL
+    word = Text("ok  ", style=STYLES[Status.PASS]) if passed else Text(failed.upper(), style=STYLES[failed])
     return Text.assemble(word, f"  {check['name']}: {check['text']}")
 
 

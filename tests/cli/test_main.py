@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -31,8 +30,8 @@ def test_help_lists_commands_in_their_panel() -> None:
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["barrier-latency", "--help"], ["atomic-loss", "--help"]])
-def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+@pytest.mark.parametrize("command", ["", "barrier-latency", "atomic-loss"])
+def test_help_imports_nothing_heavy(command: str) -> None:
     program = f"""
 import sys
 from pcietool.cli import main
@@ -42,18 +41,9 @@ except SystemExit as end:
     assert end.code == 0, end.code
 sys.exit(",".join(name for name in {HEAVY!r} if name in sys.modules) or 0)
 """
-    command = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    line = [sys.executable, "-c", program, *command.split(), "--help"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_help_is_there_at_once() -> None:
-    def seconds() -> float:
-        start = time.perf_counter()
-        pcietool_process("barrier-latency", "--help")
-        return time.perf_counter() - start
-
-    assert any(seconds() < 0.25 for _ in range(20))  # the best counts: the machine may be busy
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ def barrier(machine, alloc, world=1, dead_rank=None, rounds=10, place=HOST):
     base, local = alloc(on_device(0), 4 * world), alloc(on_device(0), 8 * world)
     stamps, spans = alloc(on_device(0), 4 * world * (rounds + 1)), alloc(on_device(0), 16 * world)
     injection = (NONE, 0) if dead_rank is None else (DIE, dead_rank)
-    args = (table, 0, world, rounds, 0, base, local, stamps, spans, *injection, 0, 0)
-    kernel = machine.load("barrier.cu").kernel("barrier_rounds")
+    args = (table, 0, world, rounds, base, local, stamps, spans, *injection, 0, 0)
+    kernel = machine.load("barrier.cu", {"INJECT": 1}).kernel("barrier_rounds")
     return [Launch(0, kernel, world, 32, args, shared=4 * (rounds + 1))], base
 
 
@@ -78,7 +78,7 @@ def test_copies_arrive(machine, alloc, place, engine):
 
 def test_unknown_kernels_name_what_there_is(machine):
     with pytest.raises(CompileError, match="barrier_rounds"):
-        machine.load("barrier.cu").kernel("no_such_kernel")
+        machine.load("barrier.cu", {"INJECT": 1}).kernel("no_such_kernel")
 
 
 def test_a_round_finishes_and_keeps_its_sequence(machine, alloc, place):

@@ -104,3 +104,24 @@ def test_a_matrix_says_what_its_rows_are() -> None:
     console.print(matrix_table([[None, 1.5], [2.5, None]], ["0", "1"], micros))
     assert isinstance(console.file, io.StringIO)
     assert "row = writer, column = owner" in console.file.getvalue()
+
+
+def test_a_matrix_stands_before_the_rows_and_is_not_repeated_by_them() -> None:
+    matrix = {"figure": "one way", "unit": "us", "labels": ["GPU 0", "GPU 1"], "cells": [[None, 1.25], [2.5, None]]}
+    rows = [{"order": "of the matrix", "us_p50": 1.25, "in_matrix": True}, {"order": "other", "us_p50": 3.0}]
+    text = rendered([result(matrix=matrix, rows=rows)])
+    assert "of the matrix" not in text
+    places = [text.index(part) for part in ("one way, us", "row = writer", "1.25", "2.50", "other")]
+    assert places == sorted(places)
+
+
+def test_a_reason_is_given_for_values_that_are_shown() -> None:
+    rows = [{"order": "one", "us_p50": None, "us_reason": "no samples", "watts_p50": None, "watts_reason": "no meter"}]
+    text = rendered([result(rows=rows)])
+    assert "no samples" in text
+    assert "no meter" not in text
+
+
+def test_a_doubt_is_no_failure() -> None:
+    checks = [{"name": "plausible", "passed": False, "text": "too fast", "severity": "warn"}]
+    assert "WARN  plausible: too fast" in rendered([result(checks=checks)]).splitlines()

@@ -16,7 +16,8 @@ from pcietool.machines.cuda.program import cuda_program
 
 
 class PreparedLaunch:
-    """A grid whose blocks wait for each other is cooperative: the driver refuses what is not resident at once."""
+    """A grid of several blocks that wait is cooperative: the driver refuses what is not resident at once. One block
+    is always resident, and its plain launch is cheaper."""
 
     def __init__(self, gpu: Gpu, launch: Launch) -> None:
         if not 1 <= launch.block <= gpu.device.max_threads_per_block or launch.grid < 1:
@@ -26,7 +27,7 @@ class PreparedLaunch:
             )
         self.gpu = gpu
         self.name = launch.kernel.name
-        self._cooperative = launch.spins and not launch.beyond_residency
+        self._cooperative = launch.spins and launch.grid > 1 and not launch.beyond_residency
         self._arguments = ArgumentBlock(launch.kernel, gpu.watch_address, launch.args)
         function = cuda_program(launch.kernel).function(gpu, launch.kernel.name, launch.shared)
         self._configuration = (

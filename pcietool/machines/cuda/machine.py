@@ -56,6 +56,7 @@ class CudaMachine(Machine):
     backend = "cuda"
 
     def __init__(self, gpus: Sequence[Gpu], telemetry: Telemetry) -> None:
+        super().__init__()
         self._gpus = tuple(gpus)
         self._telemetry = telemetry
         self.stuck = False
@@ -93,9 +94,9 @@ class CudaMachine(Machine):
             return "libatomic.so.1 is missing: install the package libatomic1 (libatomic on Fedora)"
         return None
 
-    def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
+    def _load(self, source: str, defines: Mapping[str, int]) -> Program:
         self._refuse_if_stuck(f"load of {source}")
-        return CudaProgram(self._gpus, source, defines or {})
+        return CudaProgram(self._gpus, source, defines)
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         self._refuse_if_stuck(f"alloc of {name}")

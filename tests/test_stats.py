@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from pcietool.report.stats import max_over_ranks, median_interval, paired_ratio, summarise
+from pcietool.stats import max_over_ranks, median_interval, paired_ratio, summarise
 
 
 def test_a_round_takes_as_long_as_its_slowest_rank() -> None:

@@ -1,0 +1,85 @@
+"""How fast pcietool itself is. Speed requirements live here, never in timed tests: `./scripts/bench`.
+
+Each benchmark prints its figure beside the requirement and says whether it is met; the exit code is 1 if one is not.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pcietool.machines.emulated import EmulatedMachine
+from pcietool.probes.barrier_kernel import Barrier, BarrierConfig
+from pcietool.probes.world import World
+
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One figure and the value it has to reach; `at_least` says which side is good."""
+
+    name: str
+    measure: Callable[[], float]
+    required: float
+    unit: str
+    at_least: bool
+
+    def run(self) -> bool:
+        figures = [self.measure() for _ in range(REPEATS)]
+        best = max(figures) if self.at_least else min(figures)
+        good = best >= self.required if self.at_least else best <= self.required
+        sign = ">=" if self.at_least else "<="
+        spread = f"{min(figures):,.2f} to {max(figures):,.2f}"
+        print(
+            f"{'ok  ' if good else 'MISS'}  {self.name}: best {best:,.2f} {self.unit}, required {sign}"
+            f" {self.required:,.2f} ({REPEATS} runs: {spread})"
+        )
+        return good
+
+
+def barrier_rounds_per_second() -> float:
+    """8 GPUs x 32 threads, publishing order, all access checks on."""
+    rounds = 300
+    machine = EmulatedMachine.open("pcie5-switch8")
+    world = World.build(machine, "peer", 8, rows=2)
+    launches = Barrier(machine, world, "publishing", BarrierConfig()).rounds(rounds)
+    start = time.perf_counter()
+    machine.run(launches, deadline_s=2.0)
+    return rounds / (time.perf_counter() - start)
+
+
+def seconds_of(*arguments: str) -> Callable[[], float]:
+    """Wall time of one whole command, start-up included."""
+
+    def measure() -> float:
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "pcietool", *arguments], check=False, capture_output=True)
+        return time.perf_counter() - start
+
+    return measure
+
+
+EMULATED = ("--backend", "emulated")
+BENCHMARKS = (
+    Benchmark("emulated barrier, 8 GPUs x 32 threads", barrier_rounds_per_second, 1000, "rounds/s", at_least=True),
+    Benchmark("barrier-latency emulated", seconds_of("barrier-latency", *EMULATED), 4, "s", at_least=False),
+    Benchmark("atomic-loss emulated", seconds_of("atomic-loss", *EMULATED), 4, "s", at_least=False),
+    Benchmark(
+        "a dead rank proved",
+        seconds_of("barrier-latency", *EMULATED, "--inject", "dead-rank", "--transport", "peer"),
+        1.5,
+        "s with start-up",
+        at_least=False,
+    ),
+    Benchmark("--help", seconds_of("--help"), 0.25, "s", at_least=False),
+    Benchmark("barrier-latency --help", seconds_of("barrier-latency", "--help"), 0.25, "s", at_least=False),
+)
+
+if __name__ == "__main__":
+    chosen = [b for b in BENCHMARKS if not sys.argv[1:] or any(word in b.name for word in sys.argv[1:])]
+    missed = [benchmark.name for benchmark in chosen if not benchmark.run()]
+    sys.exit(1 if missed else 0)

@@ -1,0 +1,176 @@
+"""Bulk copies and mbarriers in virtual time.
+
+A copy to global memory belongs to its thread's current group. It has *read* its source once the last byte is on the
+way, and is *done* once the write is acknowledged. A copy to shared memory completes its bytes on an mbarrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcietool.emulator.memory import Segment, Writer
+from pcietool.emulator.ops import Op
+from pcietool.emulator.threads import BLOCKED, Group, Thread
+from pcietool.errors import EmulationError
+
+if TYPE_CHECKING:
+    from pcietool.emulator.engine import Engine
+    from pcietool.emulator.grids import Block
+
+ALIGNMENT = 16
+"""Of both addresses and the size, in bytes."""
+
+
+class MBarrier:
+    """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end."""
+
+    __slots__ = ("count", "pending", "phase", "transfer", "waiting")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.pending = count
+        self.transfer = 0
+        self.phase = 0
+        self.waiting: list[Thread] = []
+
+
+class Bulk:
+    """Serves cp.async.bulk and mbarrier."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.memory = engine.memory
+        self.routes = engine.fabric.routes
+        self.issue = engine.gpu.issue_ns.value
+        self.ns_per_byte = 1 / engine.gpu.bulk_bytes_per_ns.value
+
+    # -- copies -----------------------------------------------------------------------------------------------------
+
+    def serve(self, thread: Thread, request: tuple[Any, ...]) -> Any:
+        op: Op = request[0]
+        thread.poll_loop = None
+        if op.kind == "store":
+            self._store(thread, *request[1:4])
+        elif op.kind == "load":
+            self._load(thread, *request[1:5])
+        elif op.kind == "commit":
+            thread.groups.append(Group())
+        else:
+            return self._wait(thread, request[1], read_only=op.kind == "wait read")
+        thread.lag += self.issue
+        return self.engine.go_on(thread)
+
+    def _shared_part(self, block: Block, offset: int, nbytes: int) -> memoryview:
+        shared = block.shared[1]
+        if offset % ALIGNMENT or nbytes % ALIGNMENT:
+            raise EmulationError(
+                f"bulk copy of {nbytes} bytes at offset {offset} of shared memory: make both multiples of {ALIGNMENT}"
+            )
+        if offset + nbytes > len(shared):
+            raise EmulationError(f"bulk copy of {nbytes} bytes at offset {offset} of {len(shared)} bytes shared memory")
+        return shared[offset : offset + nbytes]
+
+    def _global_part(self, address: int, nbytes: int) -> tuple[Segment, int]:
+        segment, offset = self.memory.find(address, ALIGNMENT)
+        if offset + nbytes > segment.nbytes:
+            raise EmulationError(
+                f"bulk copy of {nbytes} bytes at offset {offset} of '{segment.name}' ({segment.place()}), which is only"
+                f" {segment.nbytes} bytes long"
+            )
+        return segment, offset
+
+    def _store(self, thread: Thread, to: int, source: int, nbytes: int) -> None:
+        """Shared to global memory. The source is read when the copy starts: who changes it later has waited for the
+        read, or has a race that no order would mend."""
+        data = bytes(self._shared_part(thread.block, source, nbytes))
+        segment, offset = self._global_part(to, nbytes)
+        device = thread.block.device
+        start = self.engine.now + thread.lag
+        if segment.device == device.index:
+            read = start + nbytes * self.ns_per_byte
+            landed = done = read + self.engine.half_l2
+        else:
+            route = self.routes[device.index, segment.device]
+            landed = route.write(start, nbytes, coalesced=True)
+            read = max(start + nbytes * self.ns_per_byte, landed - route.latency)
+            done = landed + route.acknowledge_extra
+            device.written(route, landed)
+        group = thread.groups[-1]
+        group.read, group.done = max(group.read, read), max(group.done, done)
+        self.engine.at(landed, self._land, (segment, offset, data), thread.writer())
+
+    def _land(self, write: tuple[Segment, int, bytes], writer: Writer) -> None:
+        segment, offset, data = write
+        segment.raw[offset : offset + len(data)] = data
+        segment.writers[offset] = writer
+        if self.engine.watched:
+            self.engine.loads.changed(segment.address + offset, len(data))
+
+    def _wait(self, thread: Thread, allowed: int, *, read_only: bool) -> Any:
+        """Until all but the `allowed` youngest committed groups have read, or are done."""
+        committed = thread.groups[:-1]
+        waited = committed[: len(committed) - allowed] if allowed else committed
+        until = max((group.read if read_only else group.done for group in waited), default=0.0)
+        if not read_only:
+            thread.groups = thread.groups[len(waited) :]
+        start = self.engine.now + thread.lag + self.issue
+        thread.lag = 0.0
+        self.engine.at(max(start, until), self.engine.resume, thread)
+        return BLOCKED
+
+    def _load(self, thread: Thread, to: int, source: int, nbytes: int, barrier: int) -> None:
+        """Global to shared memory; its bytes complete on the mbarrier."""
+        block = thread.block
+        self._shared_part(block, to, nbytes)
+        segment, offset = self._global_part(source, nbytes)
+        start = self.engine.now + thread.lag
+        if segment.device == block.device.index:
+            arrived = start + self.engine.half_l2 * 2 + nbytes * self.ns_per_byte
+        else:
+            served = self.routes[block.device.index, segment.device].request(start)
+            arrived = self.routes[segment.device, block.device.index].reply(served, nbytes)
+        self.engine.at(arrived, self._arrived, (block, to, segment, offset, nbytes), self._mbarrier(block, barrier))
+
+    def _arrived(self, copy: tuple[Block, int, Segment, int, int], barrier: MBarrier) -> None:
+        block, to, segment, offset, nbytes = copy
+        block.shared[1][to : to + nbytes] = segment.raw[offset : offset + nbytes]
+        barrier.transfer -= nbytes
+        self._complete(barrier)
+
+    # -- mbarriers --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _mbarrier(block: Block, address: int) -> MBarrier:
+        barrier = block.mbarriers.get(address)
+        if barrier is None:
+            raise EmulationError(f"mbarrier at offset {address} of shared memory was never initialised")
+        return barrier
+
+    def mbarrier(self, thread: Thread, request: tuple[Op, int, int]) -> Any:
+        op, address, operand = request
+        thread.poll_loop = None
+        if op.kind == "init":
+            thread.block.mbarriers[address] = MBarrier(operand)
+            return self.engine.go_on(thread)
+        barrier = self._mbarrier(thread.block, address)
+        if op.kind == "arrive":
+            state = barrier.phase
+            barrier.transfer += operand
+            barrier.pending -= 1
+            self._complete(barrier)
+            return state
+        if barrier.phase != operand & 1:
+            return True
+        barrier.waiting.append(thread)
+        return BLOCKED
+
+    def _complete(self, barrier: MBarrier) -> None:
+        """Ends the phase if nothing is missing, and lets its waiters go."""
+        if barrier.pending or barrier.transfer:
+            return
+        barrier.pending = barrier.count
+        barrier.phase ^= 1
+        waiting, barrier.waiting = barrier.waiting, []
+        for thread in waiting:
+            self.engine.at(self.engine.now + thread.lag + self.issue, self.engine.resume, thread, True)
+            thread.lag = 0.0

@@ -1,0 +1,177 @@
+"""Instructions as Python source, one generator of lines a kind: arithmetic here, memory in `accesses`.
+
+A line may be a `yield`, a request to the engine. Must not know how the lines of a function are put together, nor what
+a request costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pcietool.emulator import isa
+from pcietool.emulator.accesses import (
+    extend_sign,
+    is_shared,
+    is_strong,
+    load,
+    read_modify_write,
+    scope_of,
+    store,
+)
+from pcietool.emulator.async_copies import copy, mbarrier
+from pcietool.emulator.ops import Code
+from pcietool.emulator.translation import Translation, mask
+from pcietool.ptx.model import TYPE_BYTES, Instruction, Operand, Pair, Register, Vector
+
+OPERAND = re.compile(r"\{([wnsf]?)([abcd])\}")
+READINGS: Mapping[str, Callable[[Translation, Instruction, Operand, int], str]] = {
+    "": lambda t, i, operand, width: t.value(i, operand, width),
+    "w": lambda t, i, operand, width: t.value(i, operand, 2 * width),
+    "n": lambda t, i, operand, width: t.value(i, operand, 32),
+    "s": lambda t, i, operand, width: t.signed(i, operand, width),
+    "f": lambda t, i, operand, width: f"bits_float({t.value(i, operand, width)})",
+}
+VOTES = frozenset({"all", "any", "ballot", "uni"})
+SHUFFLES = frozenset({"up", "down", "bfly", "idx"})
+
+
+def always_asks(i: Instruction) -> bool:
+    """Is this a request to the engine each time? (What is not may run for ever without anybody noticing.)"""
+    if i.guard or is_shared(i):
+        return False
+    if i.opcode in ("ld", "st"):
+        return is_strong(i)
+    return i.opcode in ("bar", "barrier", "nanosleep", "atom", "red", "membar", "fence")
+
+
+def lines_of(t: Translation, i: Instruction) -> Iterator[str]:
+    """Python for one instruction that does not end a block, its guard left out. Raises PtxError if it is unknown."""
+    return EMITTERS.get(i.opcode, arithmetic)(t, i)
+
+
+def arithmetic(t: Translation, i: Instruction) -> Iterator[str]:
+    """Whatever isa.ALU has a row for."""
+    form = ".".join((i.opcode, *i.modifiers))
+    expression = isa.ALU_FORMS.get(form)
+    if expression is None:
+        raise t.unknown(i, f"instruction form {form}")
+    width = TYPE_BYTES[i.type] * 8
+    used = set(OPERAND.findall(expression))
+    if len(i.operands) - 1 != len({letter for _, letter in used}):
+        raise t.unknown(i, "number of operands")
+    fields: dict[str, Any] = {
+        "M": mask(width),
+        "M2": mask(2 * width),
+        "W": width,
+        "S": hex(1 << width - 1),
+        "CMP": isa.COMPARISONS.get(i.modifiers[0]),
+    }
+    for reading, letter in used:
+        fields[reading + letter] = READINGS[reading](t, i, i.operands[1 + "abcd".index(letter)], width)
+    yield f"{t.destination(i)} = {expression.format_map(fields)}"
+
+
+def move(t: Translation, i: Instruction) -> Iterator[str]:
+    """Also between a register and the parts that it is made of, the lowest first."""
+    into, source = i.operands
+    width = TYPE_BYTES[i.type] * 8
+    if isinstance(into, Vector):
+        part = width // len(into.items)
+        yield f"whole = {t.value(i, source, width)}"
+        for n, item in enumerate(into.items):
+            if isinstance(item, Register) and item.name != "_":
+                yield f"{t.register(item.name)} = whole >> {n * part} & {mask(part)}"
+    elif isinstance(source, Vector):
+        part = width // len(source.items)
+        parts = (f"{t.value(i, item, part)} << {n * part}" for n, item in enumerate(source.items))
+        yield f"{t.destination(i)} = {' | '.join(parts)}"
+    else:
+        yield from arithmetic(t, i)
+
+
+def convert(t: Translation, i: Instruction) -> Iterator[str]:
+    if len(i.modifiers) != 2 or not isa.CONVERTIBLE.issuperset(i.modifiers):
+        raise t.unknown(i, f"conversion cvt.{'.'.join(i.modifiers)}")
+    to, source = i.modifiers
+    read = t.signed if source[0] == "s" else t.value
+    width = TYPE_BYTES[to] * 8
+    yield f"{t.destination(i)} = {read(i, i.operands[1], TYPE_BYTES[source] * 8)}&{mask(width)}"
+    if to[0] == "s":
+        assert isinstance(i.operands[0], Register)
+        yield from extend_sign(t, i.operands[0].name, width)
+
+
+def fence(t: Translation, i: Instruction) -> Iterator[str]:
+    if i.has("proxy"):
+        t.allow(i, {"proxy", "async", "global", "shared::cta"})
+        yield f"yield ({t.op(i, Code.FENCE, scope=0, kind='proxy')},)"
+        return
+    t.allow(i, {"acq_rel", "sc", "cta", "gpu", "gl", "sys", "cluster"})
+    scope = 1 if i.has("gl") else scope_of(i, "sys")
+    kind = "sc" if i.opcode == "membar" or i.has("sc") else "acq_rel"
+    yield f"yield ({t.op(i, Code.FENCE, scope=scope, kind=kind)},)"
+
+
+def barrier(t: Translation, i: Instruction) -> Iterator[str]:
+    if i.has("warp"):
+        t.allow(i, {"warp", "sync"})
+        yield f"yield ({t.op(i, Code.WARP, kind='sync')}, {t.value(i, i.operands[0], 32)}, 0)"
+        return
+    t.allow(i, {"cta", "sync", "arrive", "aligned"})
+    kind = t.one_of(i, {"sync", "arrive"})
+    number, count = [*(t.value(i, operand, 32) for operand in i.operands), "0"][:2]
+    op = t.op(i, Code.BARRIER, kind=kind)
+    if number.isdigit() and count.isdigit():  # one object for all threads, so that they are found to arrive together
+        yield f"yield {t.constant('BARRIER', (t.constants[op], int(number), int(count)))}"
+    else:
+        yield f"yield ({op}, {number}, {count})"
+
+
+def sleep(t: Translation, i: Instruction) -> Iterator[str]:
+    t.allow(i, {"u32"})
+    yield f"yield ({t.op(i, Code.SLEEP)}, {t.value(i, i.operands[0], 32)})"
+
+
+def vote(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, VOTES)
+    t.allow(i, VOTES | {"sync", "pred", "b32"})
+    if not i.has("sync") or len(i.operands) != 3:
+        raise t.unknown(i, f"vote .{'.'.join(i.modifiers)}")
+    given, members = t.value(i, i.operands[1], 1), t.value(i, i.operands[2], 32)
+    yield f"{t.destination(i)} = yield ({t.op(i, Code.WARP, kind=f'vote.{kind}')}, {members}, {given})"
+
+
+def shuffle(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, SHUFFLES)
+    t.allow(i, SHUFFLES | {"sync", "b32"})
+    if not i.has("sync") or len(i.operands) != 5:
+        raise t.unknown(i, f"shuffle .{'.'.join(i.modifiers)}")
+    value, lane, clamp, members = (t.value(i, operand, 32) for operand in i.operands[1:])
+    into = i.operands[0]
+    targets = (
+        f"{t.register(into.first.name)}, {t.register(into.second.name)}"
+        if isinstance(into, Pair)
+        else f"{t.destination(i)}, _"
+    )
+    yield f"{targets} = yield ({t.op(i, Code.WARP, kind=f'shfl.{kind}')}, {members}, ({value}, {lane}, {clamp}))"
+
+
+EMITTERS: Mapping[str, Callable[[Translation, Instruction], Iterator[str]]] = {
+    "ld": load,
+    "st": store,
+    "atom": read_modify_write,
+    "red": read_modify_write,
+    "membar": fence,
+    "fence": fence,
+    "bar": barrier,
+    "barrier": barrier,
+    "nanosleep": sleep,
+    "mov": move,
+    "cvt": convert,
+    "shfl": shuffle,
+    "vote": vote,
+    "cp": copy,
+    "mbarrier": mbarrier,
+}

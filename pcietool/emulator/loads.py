@@ -1,0 +1,133 @@
+"""Loads in virtual time, and polls that are parked until their word changes.
+
+Must not write memory.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from pcietool.emulator.lower import SHARED_WINDOW
+from pcietool.emulator.memory import OFFSET_MASK, Segment
+from pcietool.emulator.ops import Op
+from pcietool.emulator.threads import BLOCKED, Parked, Poll, Thread
+
+if TYPE_CHECKING:
+    from pcietool.emulator.engine import Engine
+
+GRANULE = 4
+"""Parked polls are found by address >> GRANULE: 16 bytes, the widest single store."""
+
+
+class Loads:
+    """Serves every load the engine sees. `watched`: parked polls by granule."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.memory = engine.memory
+        self.routes = engine.fabric.routes
+        self.half_l2 = engine.half_l2
+        self.issue = engine.gpu.issue_ns.value
+        self.watched: dict[int, list[Parked]] = {}
+
+    def serve(self, thread: Thread, request: tuple[Op, int]) -> Any:
+        op, address = request
+        if address & SHARED_WINDOW:
+            value = thread.block.load_shared(op, address)
+            thread.lag += self.issue
+            self.engine.at(self.engine.now + thread.lag, self.engine.resume, thread, value)
+            thread.lag = 0.0
+            return BLOCKED
+        where = self.memory.find(address, op.bytes)
+        if not op.returns:  # an acquire for its order only: nobody waits for the value
+            thread.lag += self.issue
+            return self.engine.go_on(thread)
+        start = self.engine.now + thread.lag
+        thread.lag = 0.0
+        if op.poll is not None and self._parks(thread, op, address, where, start):
+            return BLOCKED
+        segment = where[0]
+        device = thread.block.device.index
+        if segment.device == device:
+            self.engine.at(start + self.half_l2, self._sample_local, (thread, op, address), where)
+        else:
+            served = self.routes[device, segment.device].request(start)
+            self.engine.at(served, self._sample_remote, (thread, op, address), where)
+        return BLOCKED
+
+    @staticmethod
+    def _value(op: Op, segment: Segment, offset: int) -> Any:
+        view, index = segment.views[op.size], offset // op.size
+        return view[index] if op.count == 1 else tuple(view[index : index + op.count])
+
+    def _sample_local(self, who: tuple[Thread, Op, int], where: tuple[Segment, int]) -> None:
+        thread = who[0]
+        thread.lag += self.half_l2  # the way back is short enough to run ahead of the clock
+        self.engine.resume(thread, self._sampled(who, where))
+
+    def _sample_remote(self, who: tuple[Thread, Op, int], where: tuple[Segment, int]) -> None:
+        device, home = who[0].block.device.index, where[0].device
+        back = self.routes[home, device].reply(self.engine.now, who[1].bytes)
+        self.engine.at(back, self.engine.resume, who[0], self._sampled(who, where))
+
+    def _sampled(self, who: tuple[Thread, Op, int], where: tuple[Segment, int]) -> Any:
+        thread, op, address = who
+        value = self._value(op, *where)
+        if op.poll is not None and address in thread.polls:
+            thread.polls[address] = (value, thread.polls[address][1], op)
+        return value
+
+    # -- polls ----------------------------------------------------------------------------------------------------
+
+    def _parks(self, thread: Thread, op: Op, address: int, where: tuple[Segment, int], start: float) -> bool:
+        """Notes one look of a wait loop; parks the thread when a whole turn of the loop saw nothing new."""
+        if thread.poll_loop != op.poll:
+            thread.poll_loop = op.poll
+            thread.polls = {}
+        seen = thread.polls.get(address)
+        if seen is not None and start < thread.block.deadline_ns and self._unchanged(thread.polls):
+            for polled, (value, _, by) in thread.polls.items():
+                parked = Parked(thread, by, polled, value, start, start - seen[1])
+                thread.parked.append(parked)
+                self.watched.setdefault(polled >> GRANULE, []).append(parked)
+            return True
+        thread.polls[address] = (self._value(op, *where), start, op)
+        return False
+
+    def _unchanged(self, polls: dict[int, Poll]) -> bool:
+        segments = self.memory.segments
+        for address, (value, _, op) in polls.items():
+            if self._value(op, segments[address >> 32], address & OFFSET_MASK) != value:
+                return False
+        return True
+
+    def changed(self, address: int, nbytes: int) -> None:
+        """Memory was written: wakes the polls that would now see another value."""
+        for granule in range(address >> GRANULE, (address + nbytes - 1 >> GRANULE) + 1):
+            for parked in list(self.watched.get(granule, ())):
+                segment = self.memory.segments[parked.address >> 32]
+                seen = self._value(parked.op, segment, parked.address & OFFSET_MASK)
+                if seen != parked.value and parked.thread.parked:
+                    self.unpark(parked.thread, parked, self.engine.now)
+
+    def unpark(self, thread: Thread, parked: Parked, time: float) -> None:
+        """Lets a thread see its word again: the poll that would be served next after `time`."""
+        for each in thread.parked:
+            granule = each.address >> GRANULE
+            others = [p for p in self.watched.pop(granule, ()) if p.thread is not thread]
+            if others:
+                self.watched[granule] = others
+        thread.parked = []
+        where = self.memory.find(parked.address, parked.op.bytes)
+        device, home = thread.block.device.index, where[0].device
+        way = self.half_l2 if home == device else self.routes[device, home].read_latency
+        missed = max(0, ceil((time - parked.at - way) / parked.period)) if parked.period > 0 else 0
+        served = max(time, parked.at + missed * parked.period + way)
+        thread.polls[parked.address] = (parked.value, served - way, parked.op)
+        sample = self._sample_local if home == device else self._sample_remote
+        self.engine.at(served, sample, (thread, parked.op, parked.address), where)
+
+    def parked_threads(self) -> dict[Thread, Parked]:
+        """One parked poll of each thread that has any."""
+        return {parked.thread: parked for watched in self.watched.values() for parked in watched}

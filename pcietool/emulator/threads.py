@@ -1,0 +1,68 @@
+"""One emulated thread, and its poll when it is parked. Data only; the engine runs them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from pcietool.emulator.lower import ThreadGenerator
+from pcietool.emulator.memory import Writer
+from pcietool.emulator.ops import Op
+
+if TYPE_CHECKING:
+    from pcietool.emulator.grids import Block
+
+BLOCKED: Final = object()
+"""A handler's answer when the thread goes on later."""
+Poll = tuple[Any, float, Op]
+"""What a poll saw last: (value, when it was asked, by which load)."""
+
+
+class Group:
+    """Bulk copies committed together: when all have read their source, and when all are done."""
+
+    __slots__ = ("done", "read")
+
+    def __init__(self) -> None:
+        self.read = 0.0
+        self.done = 0.0
+
+
+class Thread:
+    """`lag`: ns it has run ahead of the clock. `polls`: what the wait loop `poll_loop` saw last, by address."""
+
+    __slots__ = ("block", "generator", "groups", "lag", "parked", "poll_loop", "polls", "send", "tid")
+
+    def __init__(self, block: Block, tid: int) -> None:
+        self.block = block
+        self.tid = tid
+        self.lag = 0.0
+        self.poll_loop: int | None = None
+        self.polls: dict[int, Poll] = {}
+        self.parked: list[Parked] = []
+        self.groups: list[Group] = [Group()]
+        """Bulk copies not known to be done; the last group is not committed yet."""
+
+    def start(self, generator: ThreadGenerator) -> None:
+        self.generator = generator
+        self.send = generator.send
+
+    def writer(self) -> Writer:
+        """What a word remembers of who stored it."""
+        return (self.block.device.index, self.block.index, self.tid)
+
+    def __str__(self) -> str:
+        return f"GPU {self.block.device.index} block {self.block.index} thread {self.tid}"
+
+
+class Parked:
+    """A poll that is not emulated until its word changes: asked first at `at`, again every `period` ns."""
+
+    __slots__ = ("address", "at", "op", "period", "thread", "value")
+
+    def __init__(self, thread: Thread, op: Op, address: int, value: Any, at: float, period: float) -> None:
+        self.thread = thread
+        self.op = op
+        self.address = address
+        self.value = value
+        self.at = at
+        self.period = period

@@ -1,0 +1,49 @@
+"""Ways to run CUDA text on any machine, and PTX text on an emulated one."""
+
+import numpy as np
+import pytest
+
+from pcietool import data
+from pcietool.machines.base import Launch, on_device
+from pcietool.machines.emulated import EmulatedProgram
+
+PTX_HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n"
+DEADLINE_S = 0.01
+
+
+def load_text(machine, name, text, defines=None):
+    """Like machine.load, for CUDA text that is no packaged kernel. `name` must be new to the machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data, "kernel_source", lambda _: text)
+        if machine.backend == "cuda":
+            patch.setattr("pcietool.machines.cuda.program.kernel_source", lambda _: text)
+        return machine.load(name, defines)
+
+
+def ptx_kernel(body, registers="", parameters=("u64", "u64")):
+    """PTX text of a kernel `k(watch, p1, p2, ..)`; %a and %b are the two parameters behind the watch."""
+    names = ["watch", *(f"p{n}" for n in range(1, len(parameters) + 1))]
+    declared = ", ".join(f".param .{kind} {name}" for kind, name in zip(("u64", *parameters), names, strict=True))
+    loads = "".join(
+        f"ld.param.{kind} %{letter}, [{name}];\n"
+        for kind, name, letter in zip(parameters, names[1:], "ab", strict=False)
+    )
+    return (
+        f"{PTX_HEAD}.visible .entry k({declared})\n{{\n.reg .pred %p<9>;\n.reg .b32 %r<20>;\n.reg .b64 %rd<20>;\n"
+        f".reg .b64 %a, %b;\n{registers}\n{loads}{body}\n}}\n"
+    )
+
+
+def ptx_program(body, **options):
+    return EmulatedProgram("test.ptx", {}, ptx_kernel(body, **options))
+
+
+def run_ptx(machine, body, inputs=(0,), outputs=1, *, grid=1, block=1, deadline_s=DEADLINE_S, **options):
+    """Runs a kernel on GPU 0 with %a the address of `inputs` and %b that of `outputs` words, all of 32 bits; returns
+    the words at %b, shape (outputs,)."""
+    source = machine.alloc(on_device(0), 4 * len(inputs), "inputs")
+    source.write(np.array(inputs, np.uint32))
+    result = machine.alloc(on_device(0), 4 * outputs, "outputs")
+    kernel = ptx_program(body, **options).kernel("k")
+    assert machine.run([Launch(0, kernel, grid, block, (source, result))], deadline_s).finished
+    return result.read(np.uint32)

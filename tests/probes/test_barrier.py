@@ -1,0 +1,204 @@
+"""barrier-latency on the emulator: figures that must hold, and controls that must fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pcietool.errors import UsageError
+from pcietool.machines.emulated import EmulatedMachine
+from pcietool.probes import barrier
+from pcietool.probes.barrier_kernel import Barrier, BarrierConfig
+from pcietool.probes.base import Status
+from pcietool.probes.world import World
+
+FEW = {"iterations": 12, "warmup": 2, "launches": 2}
+
+
+class Silent:
+    """An observer that only remembers."""
+
+    def __init__(self):
+        self.results = []
+
+    def progress(self, text):
+        pass
+
+    def result(self, result):
+        self.results.append(result)
+
+
+def run(machine, **config):
+    return barrier.run(machine, BarrierConfig(**{**FEW, **config}), Silent())
+
+
+@pytest.fixture
+def h200():
+    return EmulatedMachine.open("h200-nvlink2")
+
+
+@pytest.fixture
+def switch4():
+    return EmulatedMachine.open("pcie5-switch4")
+
+
+def mean_us(result, order, mode="in-kernel"):
+    (row,) = [row for row in result.rows if row["order"] == order and row["mode"] == mode]
+    return row["mean_period_us"]
+
+
+@pytest.mark.parametrize(
+    ("transport", "order", "measured_us"),
+    # Means of results/h200x2/barrier-latency.json; the model must come within a quarter.
+    [
+        ("peer", "publishing", 1.39),
+        ("peer", "relaxed", 0.82),
+        ("host", "publishing", 1.92),
+        ("host", "relaxed", 1.38),
+    ],
+)
+def test_the_h200_fabric_predicts_the_measured_period(h200, transport, order, measured_us):
+    (result,) = run(h200, transport=transport, orders=(order,), modes=("in-kernel",), iterations=200)
+    assert mean_us(result, order) == pytest.approx(measured_us, rel=0.25)
+
+
+@pytest.mark.parametrize(("transport", "measured_us"), [("peer", 2.8), ("host", 3.85)])
+def test_the_h200_fabric_predicts_the_graph(h200, transport, measured_us):
+    (result,) = run(h200, transport=transport, orders=("publishing",), modes=("graph",))
+    assert mean_us(result, "publishing", "graph") == pytest.approx(measured_us, rel=0.4)
+
+
+def test_every_order_and_mode_has_a_row_on_every_transport(switch4):
+    results = run(switch4, transport="all")
+    assert [result.transport for result in results] == ["peer", "host", "self"]
+    for result in results:
+        assert result.status is Status.PASS
+        rows = {(row["order"], row["mode"]) for row in result.rows}
+        assert {(order, "in-kernel") for order in ("publishing", "relaxed", "article", "floor")} <= rows
+        assert {("publishing", "launched"), ("publishing", "graph")} <= rows
+        assert all(check["passed"] for check in result.checks)
+
+
+def test_a_publishing_round_costs_a_system_fence_more_than_a_relaxed_one(h200):
+    (result,) = run(h200, transport="peer", modes=("in-kernel",))
+    fence_us = h200.spec.gpu.fence_sys_ns.value / 1e3
+    assert mean_us(result, "publishing") >= mean_us(result, "relaxed") + 0.9 * fence_us
+    assert mean_us(result, "floor") <= mean_us(result, "relaxed") * 1.05
+
+
+def test_ranks_under_different_roots_take_longer():
+    near = EmulatedMachine.open("pcie5-two-roots8", gpus=[0, 1])
+    far = EmulatedMachine.open("pcie5-two-roots8", gpus=[0, 4])
+    periods = [
+        mean_us(run(machine, transport="peer", orders=("publishing",), modes=("in-kernel",))[0], "publishing")
+        for machine in (near, far)
+    ]
+    assert periods[1] > periods[0] + 0.2
+
+
+def test_sweep_measures_every_number_of_ranks(switch4):
+    (result,) = run(switch4, transport="peer", orders=("publishing",), modes=("in-kernel",), sweep=True)
+    assert [row["world"] for row in result.rows] == [2, 3, 4]
+
+
+def test_the_control_without_a_wait_fails_the_self_test(switch4):
+    world = World.build(switch4, "peer", 4, rows=2)
+    for no_wait, blocks in ((False, True), (True, False)):
+        tested = Barrier(switch4, world, "publishing", BarrierConfig(), no_wait=no_wait, inject=True)
+        span_us = barrier._least_span_us(tested)
+        assert (span_us >= barrier.DELAY_NS / 1e3 - barrier.TIMER_STEP_US) is blocks
+        world.reset()
+
+
+def test_a_barrier_that_does_not_block_is_a_failure(switch4, monkeypatch):
+    monkeypatch.setattr(barrier, "_least_span_us", lambda tested: (tested.free(), 3.0)[1])
+    (result,) = run(switch4, transport="peer", orders=("publishing",), modes=())
+    assert result.status is Status.FAIL
+    assert "barrier blocks" in result.reason
+
+
+def test_a_control_that_blocks_is_a_failure_too(switch4, monkeypatch):
+    monkeypatch.setattr(barrier, "_least_span_us", lambda tested: (tested.free(), 500.0)[1])
+    (result,) = run(switch4, transport="peer", orders=("publishing",), modes=())
+    assert result.status is Status.FAIL
+    assert "control" in result.reason
+
+
+def test_one_sequence_goes_through_all_orders_of_a_world(h200):
+    """Two kernels on the same slots go on counting; one that counted anew would take old signals for its own."""
+    world = World.build(h200, "peer", 2, rows=2)
+    rounds = 6
+    shortest_ns = {}
+    for order in ("publishing", "relaxed"):
+        tested = Barrier(h200, world, order, BarrierConfig())
+        assert h200.run(tested.rounds(rounds), 2.0).finished
+        shortest_ns[order] = tested.read_periods_ns(rounds).min()
+    one_way_ns = h200.spec.peer.write_latency_ns.value
+    assert min(shortest_ns.values()) > one_way_ns
+    assert all((s.read(np.uint32) == 2 * rounds)[rank] for rank, s in world.sequences.items())
+    for sequence in world.sequences.values():  # the control: counting anew on used slots
+        sequence.fill(0)
+    anew = Barrier(h200, world, "relaxed", BarrierConfig())
+    assert h200.run(anew.rounds(rounds), 2.0).finished
+    assert anew.read_periods_ns(rounds).min() < one_way_ns
+
+
+def test_overwritten_guard_words_are_found(switch4):
+    world = World.build(switch4, "host", 2, rows=2)
+    assert world.damaged_guards() == []
+    world.slots[1].write(np.zeros(4, np.uint8), world.slots[1].nbytes - 4)
+    assert world.damaged_guards() == ["4 guard bytes behind the slots of rank 1 were overwritten"]
+
+
+@pytest.mark.parametrize("inject", ["dead-rank", "drop-signal", "beyond-residency"])
+def test_a_failure_names_the_slot_and_the_next_command_works(switch4, inject):
+    (result,) = run(switch4, transport="peer", inject=inject)
+    assert result.status is Status.HANG
+    record = next(r for r in result.hang["records"] if r["reason"] == "deadline")
+    expected = {
+        "dead-rank": {"row": 1, "col": 3, "wanted": 1, "got": 0},
+        "drop-signal": {"row": 1, "col": 3, "wanted": 4, "got": 3},
+        "beyond-residency": {"row": 0, "wanted": 1, "got": 0},
+    }[inject]
+    assert expected.items() <= record.items()
+    assert result.hang["proof"]
+    (after,) = run(switch4, transport="peer", orders=("publishing",), modes=("in-kernel",))
+    assert after.status is Status.PASS
+
+
+def test_a_stalled_rank_is_survived(switch4):
+    (result,) = run(switch4, transport="peer", inject="stall=50", orders=("publishing",), modes=("in-kernel",))
+    assert result.status is Status.PASS
+
+
+def test_one_gpu_runs_both_roles_and_waives_the_rest():
+    machine = EmulatedMachine.open("pcie5-switch4", gpus=[0])
+    results = run(machine, orders=("publishing",), modes=("in-kernel",))
+    assert [(r.transport, r.status) for r in results] == [
+        ("peer", Status.WAIVED),
+        ("host", Status.WAIVED),
+        ("self", Status.PASS),
+    ]
+    assert all("two GPUs" in r.reason for r in results[:2])
+    with pytest.raises(UsageError, match="--transport peer: needs two GPUs"):
+        run(machine, transport="peer")
+
+
+def test_several_blocks_a_rank_meet_before_they_signal(switch4):
+    (result,) = run(switch4, transport="peer", blocks=3, threads=64, orders=("publishing",), modes=("in-kernel",))
+    assert result.status is Status.PASS
+    assert (result.rows[0]["blocks"], result.rows[0]["threads"]) == (3, 64)
+
+
+@pytest.mark.gpu
+def test_barrier_blocks_on_real_gpus():
+    from pcietool.errors import NothingToRunError
+    from pcietool.machines import open_machine
+
+    try:
+        machine = open_machine("cuda", None, None, None, 0)
+    except NothingToRunError as nothing:
+        pytest.skip(str(nothing))
+    with machine:
+        for result in run(machine, transport="all" if len(machine.devices) > 1 else None, iterations=200):
+            assert result.status in (Status.PASS, Status.WAIVED)
