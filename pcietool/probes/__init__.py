@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pcietool.probes import atomics, barrier, barrier_kernel
+from pcietool.probes import atomics, barrier, barrier_kernel, signal, signal_config
 
 PROBES: dict[str, tuple[Any, Callable[..., Any]]] = {
     barrier.NAME: (barrier_kernel.BarrierConfig, barrier.run),
     atomics.NAME: (atomics.AtomicsConfig, atomics.run),
+    signal.NAME: (signal_config.SignalConfig, signal.run),
 }
