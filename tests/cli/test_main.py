@@ -30,7 +30,7 @@ def test_help_lists_commands_in_their_panel() -> None:
     assert "\x1b" not in done.stdout
 
 
-@pytest.mark.parametrize("command", ["", "barrier-latency", "atomic-loss", "signal-latency"])
+@pytest.mark.parametrize("command", ["", "barrier-latency", "atomic-loss", "signal-latency", "watermark"])
 def test_help_imports_nothing_heavy(command: str) -> None:
     program = f"""
 import sys

@@ -1,0 +1,299 @@
+"""watermark: how small can chunks be, and with how few SMs, before their signals cost bandwidth?
+
+Each push with signals is compared with the same copy without any, in turns. Must not compare with other libraries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pcietool.errors import CompileError, PtxError, UsageError
+from pcietool.machines.base import Machine
+from pcietool.probes.base import Observer, ProbeResult, Row, Status
+from pcietool.probes.hangs import Hung, hung
+from pcietool.probes.pushing import FIRST_ROW, Injection, Path, Pushed, Pusher
+from pcietool.probes.watermark_config import Effort, WatermarkConfig, chunk_sizes, sm_counts
+from pcietool.probes.world import SELF_RANKS, Transport, Waived, runnable
+from pcietool.protocol.chunks import ARTICLE_CHUNK, ChunkPlan
+from pcietool.stats import median_interval, paired_ratio
+from pcietool.units import gb_per_s
+
+NAME = "watermark"
+GOOD_ENOUGH = 0.98
+"""Of the best rate with the same SMs: the smallest chunk that reaches this is the one to use."""
+FEEDS_THE_LINK = 90
+"""Percent of the copy without signals."""
+CONTROL_ROWS = 2 * ARTICLE_CHUNK
+BULK_NEEDS = (9, 0)
+METHOD = (
+    "rows pushed in chunks by a kernel, {pattern}; GB/s: one producer's bytes over its time from the first block's"
+    " start until all has arrived (globaltimer, slowest producer, median of launches); % SM: of the same copy without"
+    " signals, launched in turns; % CE: of one copy by the copy engine; first: from the start of the"
+    " consumer, which is launched before the producers, until the first chunk may be read"
+)
+
+
+def run(machine: Machine, config: WatermarkConfig, observer: Observer) -> list[ProbeResult]:
+    """One result a transport. A transport asked for by name that cannot run raises UsageError."""
+    results = []
+    for transport in runnable(machine, config.transport):
+        if isinstance(transport, Waived):
+            result = _result(config, transport.transport)
+            result.status, result.verdict, result.reason = Status.WAIVED, "not run", transport.reason
+        else:
+            result = _measure(machine, transport, config, observer)
+        results.append(result)
+        observer.result(result)
+        if result.hang and result.hang["limit"] == "host join timeout":
+            break
+    return results
+
+
+def _result(config: WatermarkConfig, transport: Transport) -> ProbeResult:
+    return ProbeResult(NAME, Status.PASS, "", transport, METHOD.format(pattern=config.pattern))
+
+
+def _measure(machine: Machine, transport: Transport, config: WatermarkConfig, observer: Observer) -> ProbeResult:
+    effort = Effort.of(machine, config)
+    shape = effort.shape
+    chunks = chunk_sizes(config, shape.rows)
+    several = SELF_RANKS if transport == "self" else len(machine.devices)
+    world = 2 if config.pattern == "one-to-one" else several
+    most_chunks = ChunkPlan(shape.rows, min(chunks), 1).chunks
+    pusher = Pusher(machine, transport, config.pattern, world, shape, most_chunks, config.seed)
+    result = _result(config, transport)
+    bench = Bench(pusher, config, effort, observer, result)
+    try:
+        for path in effort.paths:
+            reason = why_not(machine, pusher, path)
+            if reason:
+                result.rows.append({"path": path, "gb_per_s": None, "reason": f"{path}: {reason}"})
+                continue
+            if config.inject:
+                bench.inject(path, chunks)
+            for sms in sm_counts(config, effort, pusher.most_sms(), machine):
+                for chunk_rows in chunks:
+                    bench.measure(path, sms, chunk_rows)
+        if bench.measured:
+            result.checks = [*bench.controls(), _guards(pusher)]
+    except Hung as stopped:
+        return _hung(result, stopped, pusher, bench)
+    pusher.free()
+    result.status, result.verdict, result.reason = judge(result.rows, result.checks)
+    return result
+
+
+def why_not(machine: Machine, pusher: Pusher, path: Path) -> str | None:
+    """Why this machine cannot copy that way, or None."""
+    if path == "vector":
+        return None
+    for device in machine.devices:
+        if device.compute_capability < BULK_NEEDS:
+            major, minor = device.compute_capability
+            return f"bulk copies need sm_90 or newer, GPU {device.index} is sm_{major}{minor}"
+    try:
+        pusher.load(path, signals=True)
+    except (PtxError, CompileError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+@dataclass
+class Bench:
+    """What is pushed on one transport, and what came of it so far."""
+
+    pusher: Pusher
+    config: WatermarkConfig
+    effort: Effort
+    observer: Observer
+    result: ProbeResult
+    pushing: ChunkPlan | None = None
+    """What a hang would be in the middle of."""
+
+    def __post_init__(self) -> None:
+        self._engine_rate, self._engine_reason = self._copy_engine()
+
+    @property
+    def measured(self) -> list[Row]:
+        return [row for row in self.result.rows if row["gb_per_s"] is not None]
+
+    def plan(self, sms: int, chunk_rows: int) -> ChunkPlan:
+        groups = self.pusher.groups_of_stream(sms)
+        return self.pusher.shape.plan(chunk_rows, groups, self.config.piece_rows)
+
+    def measure(self, path: Path, sms: int, chunk_rows: int) -> None:
+        """One row: launches with and without signals take turns, so that drift hits both alike."""
+        plan = self.pushing = self.plan(sms, chunk_rows)
+        self.observer.progress(f"{self.result.transport}: {path}, {sms} SMs, chunks of {chunk_rows} rows")
+        rounds = []
+        for _ in range(self.effort.warmup + self.effort.repeats):
+            plain = self.pusher.push(path, plan, sms, self.config.timeout_s, signals=False)
+            rounds.append((plain, self.pusher.push(path, plan, sms, self.config.timeout_s)))
+        wrong = next((signalled.wrong for _, signalled in rounds if signalled.wrong), None)
+        self.result.rows.append(
+            {
+                "chunk_rows": chunk_rows,
+                "chunk_text": _chunk_text(plan),
+                "is_articles_choice": chunk_rows == ARTICLE_CHUNK,
+                "piece_rows": plan.piece_rows,
+                "sms": sms,
+                "path": path,
+                "pattern": self.config.pattern,
+                "streams": self.pusher.streams,
+                "rows": plan.rows,
+                "row_bytes": self.pusher.shape.row_bytes,
+                **self._figures(rounds[self.effort.warmup :], f"{path}/{sms} SMs/{chunk_rows} rows"),
+                "signals": plan.signals(self.pusher.streams),
+                "bytes": self.pusher.shape.nbytes * self.pusher.streams,
+                "correct": wrong is None,
+                "wrong": wrong and str(wrong),
+                "repeats": self.effort.repeats,
+                "warmup": self.effort.warmup,
+                "is_smallest_good": False,
+            }
+        )
+
+    def _figures(self, rounds: list[tuple[Pushed, Pushed]], name: str) -> Row:
+        streams_each = max(part.peers for part in self.pusher.producers)
+        nbytes = self.pusher.shape.nbytes * streams_each
+        rates, plain_rates = (
+            np.array([nbytes / pushed[signalled].producer_ns for pushed in rounds]) for signalled in (1, 0)
+        )
+        self.result.samples[f"{name}/gb_per_s"] = rates
+        self.result.samples[f"{name}/sm_copy_gb_per_s"] = plain_rates
+        rate, share = median_interval(rates), paired_ratio(100 * rates, plain_rates)
+        first = float(np.median([signalled.first_release_ns or 0.0 for _, signalled in rounds]))
+        emulated = self.pusher.machine.backend == "emulated"
+        return {
+            "gb_per_s": rate.median,
+            "sm_copy_gb_per_s": float(np.median(plain_rates)),
+            "percent_of_sm_copy": share.median,
+            **share.row("percent_of_sm_copy"),
+            "copy_engine_gb_per_s": self._engine_rate,
+            "percent_of_copy_engine": self._engine_rate and 100 * rate.median / self._engine_rate,
+            "copy_engine_reason": self._engine_reason,
+            "first_release_us": first / 1e3,
+            "polls": None if emulated else int(np.median([signalled.polls or 0 for _, signalled in rounds])),
+            "polls_reason": "polls are not counted: the emulator skips those that see nothing new"
+            if emulated
+            else None,
+        }
+
+    def _copy_engine(self) -> tuple[float | None, str | None]:
+        """(GB/s, None) or (None, why not)."""
+        if self.pusher.streams > 1:
+            return None, "no copy engine figure: one copy is no measure for several streams at once"
+        if reason := self.pusher.machine.missing("copy_engine"):
+            return None, reason
+        elapsed_ns = float(np.median([self.pusher.copy_by_engine() for _ in range(self.effort.repeats)]))
+        if elapsed_ns <= 0:
+            return None, "no copy engine figure: a copy inside one GPU takes no time in the model"
+        return self.pusher.shape.nbytes / elapsed_ns, None
+
+    # -- is it seen when something goes wrong? ------------------------------------------------------------------------
+
+    def controls(self) -> list[Row]:
+        """Pushes that must be found wrong: else this program could not see wrong data."""
+        best = max(self.measured, key=lambda row: row["gb_per_s"])
+        rows = min(CONTROL_ROWS, best["rows"])
+        plan = self.pushing = replace(self.plan(best["sms"], min(ARTICLE_CHUNK, rows)), rows=rows)
+        self.observer.progress(f"{self.result.transport}: are wrong data seen?")
+        row = rows // 2
+        swapped = self._push_wrong(best, plan, "swap", row)
+        early = self._push_wrong(best, plan, "early", 0)
+        return [
+            {
+                "name": "control: two words that changed places are found",
+                "passed": swapped.wrong is not None and (swapped.wrong.row, swapped.wrong.wrong_rows) == (row, 1),
+                "text": str(swapped.wrong or "nothing was found"),
+            },
+            {
+                "name": "control: signals before the data are found",
+                "passed": early.wrong is not None,
+                "text": str(early.wrong or "nothing was found"),
+            },
+        ]
+
+    def _push_wrong(self, row: Row, plan: ChunkPlan, injection: Injection, injected: int) -> Pushed:
+        return self.pusher.push(
+            row["path"], plan, row["sms"], self.config.timeout_s, injection=injection, injected=injected
+        )
+
+    def inject(self, path: Path, chunks: list[int]) -> None:
+        """A chunk that is never published; raises Hung."""
+        sms = sm_counts(self.config, self.effort, self.pusher.most_sms(), self.pusher.machine)[0]
+        plan = self.pushing = self.plan(sms, ARTICLE_CHUNK if ARTICLE_CHUNK in chunks else min(chunks))
+        dropped = self.config.dropped_chunk
+        if dropped >= plan.chunks:
+            raise UsageError(f"--inject drop-chunk={dropped}: chunks are numbered 0 to {plan.chunks - 1} here")
+        self.pusher.push(path, plan, sms, self.config.timeout_s, injection="drop", injected=dropped)
+
+
+def _chunk_text(plan: ChunkPlan) -> str:
+    notes = ["all"] * (plan.chunk_rows == plan.rows) + ["article"] * (plan.chunk_rows == ARTICLE_CHUNK)
+    return f"{plan.chunk_rows} ({', '.join(notes)})" if notes else str(plan.chunk_rows)
+
+
+def _guards(pusher: Pusher) -> Row:
+    damage = pusher.world.damaged_guards()
+    return {"name": "guard words", "passed": not damage, "text": "; ".join(damage) or "untouched"}
+
+
+def _hung(result: ProbeResult, stopped: Hung, pusher: Pusher, bench: Bench) -> ProbeResult:
+    """As `hung`, with the chunk and the rows that the first missing slot stands for."""
+    found = hung(NAME, result.transport, result.method, stopped.hang, stopped.during)
+    first = next((r for r in stopped.hang.records if r.reason == "deadline" and r.row >= FIRST_ROW), None)
+    if first is not None and bench.pushing is not None:
+        chunk = first.row - FIRST_ROW
+        rows = bench.pushing.rows_of(chunk)
+        missing = f"chunk {chunk} (rows {rows.start} to {rows.stop - 1}) from rank {first.col} was never published"
+        found.verdict = f"hang during {stopped.during}: {missing}; {first}"
+    return replace(found, rows=result.rows, checks=result.checks)
+
+
+# -- what it means ----------------------------------------------------------------------------------------------------
+
+
+def judge(rows: list[Row], checks: list[Row]) -> tuple[Status, str, str | None]:
+    """(status, verdict, reason). Marks the row of the smallest good chunk of each SM count and path."""
+    measured = [row for row in rows if row["gb_per_s"] is not None]
+    if not measured:
+        return Status.WAIVED, "not run", "; ".join(row["reason"] for row in rows)
+    groups: dict[tuple[str, int], list[Row]] = {}
+    for row in measured:
+        groups.setdefault((row["path"], row["sms"]), []).append(row)
+    chosen = {key: smallest_good(group) for key, group in groups.items()}
+    for row in chosen.values():
+        row["is_smallest_good"] = True
+    verdict = "; ".join(_path_verdict(path, chosen) for path in dict.fromkeys(row["path"] for row in measured))
+    for row in measured:
+        if not row["correct"]:
+            where = f"{row['path']}, {row['sms']} SMs, {row['chunk_rows']}-row chunks"
+            return Status.FAIL, verdict, f"{where}: {row['wrong']}; this path loses or reorders writes, see doctor"
+    for check in checks:
+        if not check["passed"]:
+            return Status.FAIL, verdict, f"{check['name']}: {check['text']}; no figure of this run can be trusted"
+    return Status.PASS, verdict, None
+
+
+def smallest_good(rows: list[Row]) -> Row:
+    """Of rows with the same SMs: the smallest chunk whose rate is within 2 % of the best."""
+    best = max(row["gb_per_s"] for row in rows)
+    good = (row for row in rows if row["gb_per_s"] >= GOOD_ENOUGH * best)
+    return min(good, key=lambda row: row["chunk_rows"])
+
+
+def _path_verdict(path: str, chosen: dict[tuple[str, int], Row]) -> str:
+    by_sms = {sms: row for (of_path, sms), row in sorted(chosen.items()) if of_path == path}
+    most = max(by_sms)
+    row = by_sms.pop(most)
+    others = ", ".join(f"{other['chunk_rows']} with {sms}" for sms, other in by_sms.items())
+    feeds = (
+        "feed the link" if row["percent_of_sm_copy"] >= FEEDS_THE_LINK else "are the smallest within 2 % of the best"
+    )
+    return (
+        f"{row['chunk_rows']}-row chunks {feeds}: {gb_per_s(row['gb_per_s'])} GB/s, {row['percent_of_sm_copy']:.1f} %"
+        f" of the copy without signals, {path} stores, {most} SMs" + (f" ({others})" if others else "")
+    )
