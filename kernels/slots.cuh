@@ -1,8 +1,9 @@
 // Single-writer signal slots: the primitive layer of every pcietool kernel.
 //
 // A slot is one 32-bit word in memory that its owner can poll. Exactly one rank ever stores to it, nobody
-// ever performs a read-modify-write on it, and its value only grows. Include nothing else: NVRTC compiles this
-// without any header.
+// ever performs a read-modify-write on it, and its value only grows. Those three make it work where atomics
+// across the link do not: a store needs no read, an old value is harmless, and nothing is ever reset.
+// Needs no other header: NVRTC and nvcc compile it as it is. docs/use-in-your-kernel.md has a complete example.
 #pragma once
 
 typedef int s32;
@@ -14,24 +15,31 @@ typedef unsigned long long u64;
 constexpr u32 SLOT_STRIDE = 128;
 
 // ---------------------------------------------------------------------------------------------------------
-// Loads, stores and atomics, one PTX instruction each. "sys" reaches every GPU and the CPU, "gpu" this GPU.
+// Loads, stores and atomics, one PTX instruction each. "sys" reaches every GPU and the CPU, "gpu" this GPU: a
+// scope that does not include the other side orders nothing between you, even if it seems to work. "memory"
+// keeps the compiler from moving other accesses across.
 
+// Everything this thread wrote, or has observed others write, is visible to whoever acquires `value`.
 __device__ __forceinline__ void store_release_sys(u32* word, u32 value) {
     asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
+// Arrives by itself; says nothing about what was written before.
 __device__ __forceinline__ void store_relaxed_sys(u32* word, u32 value) {
     asm volatile("st.relaxed.sys.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
+// What the writer released before the value seen here is visible to this thread from now on.
 __device__ __forceinline__ u32 load_acquire_sys(const u32* word) {
     u32 value;
     asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
     return value;
 }
+// Looks past the L1 cache, and orders nothing.
 __device__ __forceinline__ u32 load_relaxed_sys(const u32* word) {
     u32 value;
     asm volatile("ld.relaxed.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(word) : "memory");
     return value;
 }
+// The same between threads of one GPU, where a wider scope would only cost.
 __device__ __forceinline__ void store_release_gpu(u32* word, u32 value) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(value) : "memory");
 }
@@ -52,11 +60,14 @@ __device__ __forceinline__ u32 atomic_inc_acq_rel_gpu(u32* word, u32 bound) {
                  : "=r"(before) : "l"(word), "r"(bound) : "memory");
     return before;
 }
+// Nanoseconds; not synchronised between GPUs, and coarse on some (32 ns to 1 us): for deadlines, and for intervals
+// on one GPU.
 __device__ __forceinline__ u64 timer_ns() {
     u64 now;
     asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)::"memory");
     return now;
 }
+// Cycles of this SM, which wrap; scale them by timer_ns over the same kernel.
 __device__ __forceinline__ u32 cycles() {
     u32 now;
     asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");

@@ -38,10 +38,43 @@ def _print_version(wanted: bool) -> None:
     raise typer.Exit()
 
 
+def _print_header(wanted: bool) -> None:
+    if not wanted:
+        return
+    from pcietool.data import kernel_source
+
+    print(kernel_source("slots.cuh"), end="")
+    raise typer.Exit()
+
+
+def _print_list(wanted: bool) -> None:
+    if not wanted:
+        return
+    from pcietool.emulator.fabric import load_fabric, packaged_fabrics
+
+    print("fabrics, for --fabric:")
+    for name in packaged_fabrics():
+        print(f"  {name:<18} {load_fabric(name).description}")
+    raise typer.Exit()
+
+
 @app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    print_header: Annotated[
+        bool,
+        typer.Option(
+            "--print-header",
+            callback=_print_header,
+            is_eager=True,
+            help="Print slots.cuh, the signal and wait primitives, for use in your own kernel.",
+        ),
+    ] = False,
+    listed: Annotated[
+        bool,
+        typer.Option("--list", callback=_print_list, is_eager=True, help="List the modelled machines for --fabric."),
     ] = False,
 ) -> None:
     """Options that stand before the command."""

@@ -99,3 +99,17 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = f"{sys.executable} -m pcietool --help | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
+
+
+def test_the_header_is_printed_for_use_elsewhere() -> None:
+    from pcietool.data import kernel_source
+
+    done = pcietool_process("--print-header")
+    assert (done.returncode, done.stdout) == (0, kernel_source("slots.cuh"))
+
+
+def test_fabrics_are_listed() -> None:
+    done = pcietool_process("--list")
+    assert done.returncode == 0
+    assert "pcie5-switch4 " in done.stdout
+    assert "h200-nvlink2 " in done.stdout
