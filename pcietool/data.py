@@ -31,6 +31,14 @@ def kernel_source(name: str) -> str:
     return sources[name].read_text(encoding="utf-8")
 
 
+def contender_source(name: str) -> Path:
+    """A CUDA source that only nvcc can compile, against another library's headers. Raises ConfigError."""
+    path = kernels_dir() / "contenders" / name
+    if not path.is_file():
+        raise ConfigError(f"there is no {path}: the installation is broken, install pcietool again")
+    return path
+
+
 def kernel_headers() -> dict[str, str]:
     """The text of every header that a kernel can include, by name."""
     return {name: path.read_text(encoding="utf-8") for name, path in _kernel_files().items() if path.suffix == ".cuh"}

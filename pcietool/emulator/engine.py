@@ -92,9 +92,11 @@ class Engine(EventQueue):
     def resume_all(self, threads: list[Thread], results: dict[int, Any] | None) -> None:
         """Resumes threads of one block that were let go together, each with the result of its lane (None: no
         results). Most of them run straight to the same barrier or warp operation, where they then arrive together."""
-        together: Op | None = None
+        barrier: tuple[Op, int, int] | None = None
         arriving: list[Thread] = []
-        requests: list[tuple[Any, ...]] = []
+        warp: tuple[Op, int, Any] | None = None
+        voting: list[Thread] = []
+        votes: list[Any] = []
         for thread in threads:
             try:
                 request = thread.send(results[thread.tid & 31] if results else None)
@@ -103,30 +105,27 @@ class Engine(EventQueue):
                 continue
             except (EmulationError, IndexError) as error:
                 raise _located(thread, error) from None
-            op = request[0]
-            if op is together or (together is None and op.gathers):
-                together = op
+            if request is barrier:
                 arriving.append(thread)
-                requests.append(request)
+                continue
+            op = request[0]
+            if op.code == Code.WARP and (warp is None or (op is warp[0] and request[1] == warp[1])):
+                warp = request
+                voting.append(thread)
+                votes.append(request[2])
+            elif barrier is None and op.code == Code.BARRIER and op.kind == "sync":
+                barrier = request
+                arriving.append(thread)
             else:
                 self._serve(thread, request)
-        if together is not None:
-            self._gather(together, arriving, requests)
-
-    def _gather(self, op: Op, threads: list[Thread], requests: list[tuple[Any, ...]]) -> None:
-        """Threads of one block ask for the same barrier or warp operation at the same time."""
-        block = threads[0].block
-        first = requests[0]
-        if op.code == Code.WARP and all(request[1] == first[1] for request in requests):
-            block.arrive_warp(first[1], threads, op, [request[2] for request in requests])
-        elif op.code == Code.BARRIER and op.kind == "sync" and all(request is first for request in requests):
+        if warp is not None:
+            voting[0].block.arrive_warp(warp[1], voting, warp[0], votes)
+        if barrier is not None:
+            op, number, count = barrier
             try:
-                block.arrive(first[1], first[2], threads, op)
+                arriving[0].block.arrive(number, count, arriving, op)
             except EmulationError as error:
-                raise _located(threads[0], error) from None
-        else:
-            for thread, request in zip(threads, requests, strict=True):
-                self._serve(thread, request)
+                raise _located(arriving[0], error) from None
 
     def _serve(self, thread: Thread, request: tuple[Any, ...]) -> None:
         """Serves one request and lets the thread go on if it does not have to wait."""

@@ -161,7 +161,8 @@ class Route:
     def __init__(self, link: LinkModel, ports: tuple[Port, ...], rng: random.Random) -> None:
         self.link = link
         self.ports = ports
-        self.rng = rng
+        self.random = rng.random
+        self.jitter = link.jitter
         self.latency = link.write_latency_ns.value
         self.read_latency = link.read_round_trip_ns.value / 2
         self.ns_per_byte = 1 / link.bandwidth_gb_s.value
@@ -169,6 +170,7 @@ class Route:
         self.packet_overhead = link.packet_overhead_bytes.value
         self.acknowledge_extra = max(0.0, link.acknowledge_ns.value - self.latency)
         self.credit = link.credit_ns.value
+        self.flush = link.flush_ns.value
         self.last_arrival = 0.0
         self.bytes = 0
 
@@ -177,15 +179,19 @@ class Route:
         wire = nbytes * self.ns_per_byte
         left = now
         for port in self.ports:
-            left = port.free_at = max(left, port.free_at) + wire
+            if port.free_at > left:
+                left = port.free_at
+            left = port.free_at = left + wire
         return left
 
     def _arrive(self, left: float, latency: float) -> float:
-        jitter = self.link.jitter
-        if jitter:
-            latency *= 1 + jitter * (2 * self.rng.random() - 1)
-        self.last_arrival = max(left + latency, self.last_arrival)
-        return self.last_arrival
+        if self.jitter:
+            latency *= 1 + self.jitter * (2 * self.random() - 1)
+        arrival = left + latency
+        if arrival < self.last_arrival:
+            return self.last_arrival
+        self.last_arrival = arrival
+        return arrival
 
     def write(self, now: float, nbytes: int, *, coalesced: bool) -> float:
         """A posted write issued at `now`: when it lands. Weak stores of a warp share packets, strong ones do not."""

@@ -61,8 +61,11 @@ class DeviceState:
 
     def written(self, route: Route, landed: float) -> None:
         """A posted write of this device will land at `landed`."""
-        self._acknowledged = max(self._acknowledged, landed + route.acknowledge_extra)
-        self._flush = max(self._flush, route.link.flush_ns.value)
+        acknowledged = landed + route.acknowledge_extra
+        if acknowledged > self._acknowledged:
+            self._acknowledged = acknowledged
+        if route.flush > self._flush:
+            self._flush = route.flush
 
     def flushed(self, start: float) -> float:
         """When a system fence that starts now has seen all stores of this device acknowledged."""
@@ -229,7 +232,7 @@ class Block:
     def arrive_warp(self, mask: int, threads: list[Thread], op: Op, values: list[Any]) -> None:
         """Lanes of one warp reach a warp operation; the last lane of the mask that lives lets all of them go."""
         key = (threads[0].tid >> 5, mask, op)
-        if any(thread.tid >> 5 != key[0] for thread in threads):
+        if len(self.threads) > 32 and any(thread.tid >> 5 != key[0] for thread in threads):
             for thread, value in zip(threads, values, strict=True):
                 self.arrive_warp(mask, [thread], op, [value])
             return

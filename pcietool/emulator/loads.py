@@ -44,11 +44,18 @@ class Loads:
             thread.lag += self.issue
             return self.engine.go_on(thread)
         start = self.engine.now + thread.lag
-        thread.lag = 0.0
-        if op.poll is not None and self._parks(thread, op, address, where, start):
-            return BLOCKED
         segment = where[0]
         device = thread.block.device.index
+        if op.poll is not None and start < thread.block.deadline_ns:
+            if self._parks(thread, op, address, where, start):
+                thread.lag = 0.0
+                return BLOCKED
+            if segment.device == device:
+                # Look at once: if the loop looks again, it is parked as from this first look, so that a change
+                # before the look would have been served is not missed; if not, the way was short.
+                thread.lag += 2 * self.half_l2
+                return thread.polls[address][0]
+        thread.lag = 0.0
         if segment.device == device:
             self.engine.at(start + self.half_l2, self._sample_local, (thread, op, address), where)
         else:
@@ -86,9 +93,9 @@ class Loads:
             thread.poll_loop = op.poll
             thread.polls = {}
         seen = thread.polls.get(address)
-        if seen is not None and start < thread.block.deadline_ns and self._unchanged(thread.polls):
-            for polled, (value, _, by) in thread.polls.items():
-                parked = Parked(thread, by, polled, value, start, start - seen[1])
+        if seen is not None and self._unchanged(thread.polls):
+            for polled, (value, asked, by) in thread.polls.items():
+                parked = Parked(thread, by, polled, value, asked, start - seen[1])
                 thread.parked.append(parked)
                 self.watched.setdefault(polled >> GRANULE, []).append(parked)
             return True
@@ -97,10 +104,10 @@ class Loads:
 
     def _unchanged(self, polls: dict[int, Poll]) -> bool:
         segments = self.memory.segments
-        for address, (value, _, op) in polls.items():
-            if self._value(op, segments[address >> 32], address & OFFSET_MASK) != value:
-                return False
-        return True
+        return all(
+            self._value(op, segments[address >> 32], address & OFFSET_MASK) == value
+            for address, (value, _, op) in polls.items()
+        )
 
     def changed(self, address: int, nbytes: int) -> None:
         """Memory was written: wakes the polls that would now see another value."""
@@ -122,8 +129,10 @@ class Loads:
         where = self.memory.find(parked.address, parked.op.bytes)
         device, home = thread.block.device.index, where[0].device
         way = self.half_l2 if home == device else self.routes[device, home].read_latency
-        missed = max(0, ceil((time - parked.at - way) / parked.period)) if parked.period > 0 else 0
-        served = max(time, parked.at + missed * parked.period + way)
+        served = parked.at + way
+        if served < time and parked.period > 0:
+            served += ceil((time - served) / parked.period) * parked.period
+        served = max(time, served)
         thread.polls[parked.address] = (parked.value, served - way, parked.op)
         sample = self._sample_local if home == device else self._sample_remote
         self.engine.at(served, sample, (thread, parked.op, parked.address), where)

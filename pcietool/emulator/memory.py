@@ -83,6 +83,8 @@ class Memory:
         """The allocation and offset of an access. Raises EmulationError saying what is wrong with the address."""
         segment = self.segments.get(address >> 32)
         offset = address & OFFSET_MASK
+        if segment is not None and offset + nbytes <= segment.nbytes and not offset % nbytes:
+            return segment, offset
         if segment is None:
             name = self.freed.get(address >> 32)
             what = f"of '{name}', which was freed" if name else "that belongs to no allocation"
@@ -92,12 +94,10 @@ class Memory:
                 f"misaligned {nbytes} byte access at offset {offset} of '{segment.name}' ({segment.place()});"
                 f" align it to {nbytes} bytes"
             )
-        if offset + nbytes > segment.nbytes:
-            raise EmulationError(
-                f"{nbytes} byte access at offset {offset} of '{segment.name}' ({segment.place()}), which is only"
-                f" {segment.nbytes} bytes long"
-            )
-        return segment, offset
+        raise EmulationError(
+            f"{nbytes} byte access at offset {offset} of '{segment.name}' ({segment.place()}), which is only"
+            f" {segment.nbytes} bytes long"
+        )
 
     def describe(self, address: int) -> str:
         """An address as a person reads it: allocation, offset, where it lives."""

@@ -55,12 +55,9 @@ class Op:
 
     bytes: int = field(init=False)
     """All elements together."""
-    gathers: bool = field(init=False)
-    """Threads wait there for each other."""
 
     def __post_init__(self) -> None:
         self.bytes = self.size * self.count
-        self.gathers = self.code in (Code.BARRIER, Code.WARP)
 
     def where(self) -> str:
         """The instruction, for messages: source line if known, and the PTX line."""
