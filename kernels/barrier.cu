@@ -7,6 +7,7 @@
 //
 // One grid can carry one rank (peer and host transport) or several (self transport): rank = first_rank +
 // blockIdx.x / BLOCKS.
+#include "injection.cuh"
 #include "slots.cuh"
 
 // What a round orders.
@@ -157,10 +158,7 @@ extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 f
         const u32 failed = *static_cast<volatile u32*>(&gave_up);
 #endif
         const bool now = special && round == injected_round;
-        if (now && special == DELAY && threadIdx.x == 0) {
-            const u64 until = timer_ns() + delay_ns;
-            while (timer_ns() < until) __nanosleep(1000);
-        }
+        if (now && special == DELAY && threadIdx.x == 0) stall(delay_ns, deadline);
         const bool drop = now && special == DROP;
         sync_block();
 #if THREADS > 32

@@ -3,6 +3,7 @@
 //
 // What a block does is its Role, made by the host: any set of pairs can play at once, between GPUs, through host
 // memory, or within one grid, and other blocks of the same grid can move bulk data over the same links meanwhile.
+#include "injection.cuh"
 #include "slots.cuh"
 
 // How a block waits.
@@ -236,12 +237,9 @@ __device__ __forceinline__ bool receive(const Role& role, u32 sequence, u32 word
 // Roles.
 
 // What goes wrong in this round; a delay happens here.
-__device__ __forceinline__ Injection injected(const Role& role, u32 round) {
+__device__ __forceinline__ Injection injected(const Role& role, u32 round, const Deadline& deadline) {
     if (!INJECT || round < INJECTED_ROUND) return NONE;
-    if (role.injection == DELAY && round == INJECTED_ROUND && threadIdx.x == 0) {
-        const u64 until = timer_ns() + role.delay_ns;
-        while (timer_ns() < until) __nanosleep(1000);
-    }
+    if (role.injection == DELAY && round == INJECTED_ROUND && threadIdx.x == 0) stall(role.delay_ns, deadline);
     return role.injection;
 }
 
@@ -255,7 +253,7 @@ __device__ __forceinline__ u32 play(const Role& role, u32 before, u32 rounds, u3
     u32 played = 0;
     while (played < rounds) {
         const u32 round = played + 1;
-        const Injection injection = injected(role, round);
+        const Injection injection = injected(role, round, deadline);
         if (injection == DIE) break;
         if (starts) send(role, before + round, words, injection);
         if (!receive(role, before + round, words, deadline, round, fault)) break;

@@ -5,6 +5,7 @@
 // and whoever finishes the last piece of a chunk is elected on a local counter and publishes the chunk.
 //
 // One block plays one role for one rank, so that a grid can carry producers, consumers, or both.
+#include "injection.cuh"
 #include "slots.cuh"
 
 #ifndef THREADS  // of a block
@@ -232,7 +233,8 @@ __device__ __forceinline__ void finish_piece(u32* slot, u32* finished, u32 piece
 
 // elections: [rank][consumer][chunk], all 0 between launches.
 __device__ __forceinline__ void produce(const Role& role, const Endpoint* ranks, u32 world, const Plan& plan,
-                                        u32 sequence, u32* elections, u32 injection, u32 injected) {
+                                        u32 sequence, const Deadline& deadline, u32* elections, u32 injection,
+                                        u32 injected) {
     const u32 group = threadIdx.x / GROUP_THREADS;
     const u32 thread = threadIdx.x % GROUP_THREADS;
     Copier copier(group, thread);
@@ -260,7 +262,7 @@ __device__ __forceinline__ void produce(const Role& role, const Endpoint* ranks,
         const bool early = INJECT && injection == EARLY;
         if (early && thread == 0) {
             finish_piece(slot, finished, plan.pieces_in(chunk), sequence);
-            for (const u64 until = timer_ns() + EARLY_BY_NS; timer_ns() < until;) __nanosleep(1000);
+            stall(EARLY_BY_NS, deadline);
         }
         if (early) sync_group(group);
 
@@ -372,7 +374,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Role role = roles[blockIdx.x];
     const Plan plan{rows, row_vectors, chunk_rows, piece_rows};
     if (role.produces) {
-        produce(role, ranks, world, plan, sequence, elections, injection, injected);
+        produce(role, ranks, world, plan, sequence, deadline, elections, injection, injected);
     } else {
 #if SIGNALS
         consume(role, ranks, world, plan, sequence, deadline, split, claims, polls, released);

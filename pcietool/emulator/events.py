@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import heapq
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,16 @@ class EventQueue:
         self.max_events = max_events
         self._buckets: dict[float, list[Event]] = {}
         self._times: list[float] = []
+        self._alarms: list[tuple[float, int, Callable[[], None]]] = []
+        self._alarm_order = itertools.count()
+
+    def alarm(self, time: float, action: Callable[[], None]) -> None:
+        """Calls action() when the clock passes `time`, but does not keep the queue alive for it: where nothing else
+        happens any more, it is never called."""
+        heapq.heappush(self._alarms, (time, next(self._alarm_order), action))
+
+    def forget_alarms(self) -> None:
+        self._alarms.clear()
 
     def at(self, time: float, action: Callable[[Any, Any], None], a: Any = None, b: Any = None) -> None:
         """Calls action(a, b) at `time`, after what was scheduled for the same time before."""
@@ -41,8 +52,12 @@ class EventQueue:
         Raises EmulationError after `max_events` of one machine.
         """
         with _no_garbage_collection():
-            times, buckets, pop = self._times, self._buckets, heapq.heappop
+            times, buckets, alarms, pop = self._times, self._buckets, self._alarms, heapq.heappop
             while times:
+                if alarms and alarms[0][0] < times[0]:
+                    self.now, _, ring = pop(alarms)
+                    ring()
+                    continue
                 self.now = pop(times)
                 bucket = buckets.pop(self.now)
                 for action, a, b in bucket:

@@ -176,7 +176,15 @@ class Block:
                 )
             )  # fmt: skip
         engine.live += len(self.threads)
+        if self.deadline_ns < inf:
+            engine.alarm(self.deadline_ns + 1, self._deadline_passed)
         engine.at(engine.now, engine.resume_all, self.threads)
+
+    def _deadline_passed(self) -> None:
+        """Threads that wait see for themselves that it is late."""
+        for thread in self.threads:
+            if thread.parked:
+                self.engine.loads.unpark(thread, thread.parked[0], self.engine.now)
 
     # -- shared memory through generic addresses ------------------------------------------------------------------
 

@@ -52,13 +52,15 @@ class _Loop:
 
     def only_waits(self) -> bool:
         """No side effects, and made to be ended by what it polls. A counter may end it too, but only where the loop
-        also looks at a timer: a deadline; without one, the counting is what the loop is for."""
+        also looks at a timer: a deadline; without one, the counting is what the loop is for. A loop that the timer
+        itself ends may do so at any time, not just at the launch's deadline, and has to be emulated look by look."""
         if any(i.opcode not in HARMLESS for i in self.body):
             return False
         if any(is_shared(load) and self.ends_by(load) for load in self.loads):  # nobody watches shared memory
             return False
-        if any(name in TIMERS for i in self.body for operand in i.operands for name in registers_in(operand)):
-            return True
+        timers = [i for i in self.body if any(name in TIMERS for o in i.operands for name in registers_in(o))]
+        if timers:
+            return self.conditions.isdisjoint(self._depending_on(timers))
         return self.conditions <= self._depending_on([load for load in self.loads if _is_poll(load)])
 
     def ends_by(self, load: Instruction) -> bool:

@@ -274,6 +274,7 @@ class EmulatedMachine(Machine):
                 if thread.block.deadline_ns <= engine.now:
                     engine.loads.unpark(thread, poll, engine.now)
             engine.drain()
+        engine.forget_alarms()
         return proof
 
     def _hang(self, proof: tuple[BlockedThread, ...]) -> Hang | None:

@@ -42,11 +42,11 @@ WAIT = "ld.acquire.sys.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0;"
 WAITING = {
     "a plain spin": f"A: {WAIT} @%p1 bra A; ret;",
     "with sleep": f"A: nanosleep.u32 100; {WAIT} @%p1 bra A; ret;",
-    "until a deadline": f"""A: {WAIT} @!%p1 bra DONE; mov.u64 %rd1, %globaltimer; setp.gt.u64 %p2, %rd1, %rd2;
-        @%p2 bra DONE; bra A; DONE: ret;""",
     "volatile": "A: ld.volatile.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;",
 }
 NOT_WAITING = {
+    "until a timer of its own": f"""A: {WAIT} @!%p1 bra DONE; mov.u64 %rd1, %globaltimer; setp.gt.u64 %p2, %rd1, %rd2;
+        @%p2 bra DONE; bra A; DONE: ret;""",
     "a loop that sums so many loads": """mov.u32 %r2, 0; A: ld.volatile.global.u32 %r1, [%a]; add.u32 %r3, %r3, %r1;
         add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 100; @%p1 bra A; ret;""",
     "a loop that stores": f"A: st.relaxed.sys.global.u32 [%b], 1; {WAIT} @%p1 bra A; ret;",
