@@ -98,6 +98,7 @@ class Loads:
                 parked = Parked(thread, by, polled, value, asked, start - seen[1])
                 thread.parked.append(parked)
                 self.watched.setdefault(polled >> GRANULE, []).append(parked)
+            thread.pending = (op, address)
             return True
         thread.polls[address] = (self._value(op, *where), start, op)
         return False
@@ -119,23 +120,29 @@ class Loads:
                     self.unpark(parked.thread, parked, self.engine.now)
 
     def unpark(self, thread: Thread, parked: Parked, time: float) -> None:
-        """Lets a thread see its word again: the poll that would be served next after `time`."""
+        """Lets a thread look again, because the word of `parked` has changed or its deadline has passed.
+
+        The thread goes on with the load it was parked at, in the turn of its loop in which it would see that word:
+        the first in which the word's own load is served at `time` or later.
+        """
         for each in thread.parked:
             granule = each.address >> GRANULE
             others = [p for p in self.watched.pop(granule, ()) if p.thread is not thread]
             if others:
                 self.watched[granule] = others
         thread.parked = []
-        where = self.memory.find(parked.address, parked.op.bytes)
+        op, address = thread.pending
+        value, asked, _ = thread.polls[address]
+        where = self.memory.find(address, op.bytes)
         device, home = thread.block.device.index, where[0].device
         way = self.half_l2 if home == device else self.routes[device, home].read_latency
         served = parked.at + way
         if served < time and parked.period > 0:
             served += ceil((time - served) / parked.period) * parked.period
-        served = max(time, served)
-        thread.polls[parked.address] = (parked.value, served - way, parked.op)
+        served = max(time, served - (parked.at - asked))
+        thread.polls[address] = (value, served - way, op)
         sample = self._sample_local if home == device else self._sample_remote
-        self.engine.at(served, sample, (thread, parked.op, parked.address), where)
+        self.engine.at(served, sample, (thread, op, address), where)
 
     def parked_threads(self) -> dict[Thread, Parked]:
         """One parked poll of each thread that has any."""

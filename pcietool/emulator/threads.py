@@ -30,7 +30,7 @@ class Group:
 class Thread:
     """`lag`: ns it has run ahead of the clock. `polls`: what the wait loop `poll_loop` saw last, by address."""
 
-    __slots__ = ("block", "generator", "groups", "lag", "parked", "poll_loop", "polls", "send", "tid")
+    __slots__ = ("block", "generator", "groups", "lag", "parked", "pending", "poll_loop", "polls", "send", "tid")
 
     def __init__(self, block: Block, tid: int) -> None:
         self.block = block
@@ -39,6 +39,8 @@ class Thread:
         self.poll_loop: int | None = None
         self.polls: dict[int, Poll] = {}
         self.parked: list[Parked] = []
+        self.pending: tuple[Op, int]
+        """The load, and its address, that a parked thread goes on with."""
         self.groups: list[Group] = [Group()]
         """Bulk copies not known to be done; the last group is not committed yet."""
 

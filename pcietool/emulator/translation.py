@@ -100,9 +100,11 @@ class Translation:
         if not isinstance(operand, Address):
             raise self.unknown(i, f"address {operand}")
         base = self.value(i, operand.base, 64)
-        if operand.offset < 0:  # below zero it would be an index from the end
-            return f"({base}{operand.offset})&{mask(width)}"
-        return f"{base}+{operand.offset}" if operand.offset else base
+        if operand.offset == 0:
+            return base
+        # A sum below zero would be an index from the end; one of 32 bits may wrap the other way too.
+        wraps = operand.offset < 0 or width == 32
+        return f"({base}{operand.offset:+d})&{mask(width)}" if wraps else f"{base}{operand.offset:+d}"
 
     # -- constants ------------------------------------------------------------------------------------------------
 

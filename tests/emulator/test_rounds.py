@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+from emulated_programs import load_text
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import Launch, on_device
+from pcietool.machines.base import HOST, Launch, on_device
 from pcietool.machines.emulated import EmulatedMachine
 
 NONE, DIE = 0, 1  # injections of kernels/barrier.cu
@@ -124,3 +125,41 @@ def test_a_seed_is_one_run(order):
     other_memory, other_times = rounds_of(2, order)
     assert other_memory == memory, "what is right does not depend on the seed"
     assert other_times != times
+
+
+TWO_WORDS = """
+#include "slots.cuh"
+// GPU 0 looks at two words in one loop until both are there, and keeps what it saw; GPU 1 writes them one by one.
+extern "C" __global__ void two_words(Watch* watch, u32 rank, u32* words, u32 first, u32 pause_ns, u32* seen) {
+    const Deadline deadline = deadline_from(watch);
+    if (rank == 1) {
+        for (u32 n = 0; n < 2; ++n) {
+            __nanosleep(pause_ns);
+            store_relaxed_sys(words + (n == first ? 0 : 64), n == first ? 7 : 5);
+        }
+        return;
+    }
+    u32 a = 0, b = 0;
+    for (u32 polls = 1; !a || !b; ++polls) {
+        a = load_relaxed_sys(words);
+        b = load_relaxed_sys(words + 64);
+        if (polls % 64 == 0 && out_of_time(deadline, polls)) break;
+    }
+    seen[0] = a;
+    seen[1] = b;
+}
+"""
+
+
+@pytest.mark.parametrize("pause_ns", [100, 900, 20_000])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("home", [0, -1], ids=["local", "host"])
+def test_a_loop_that_polls_two_words_sees_each_with_its_own_value(emulated, first, pause_ns, home):
+    kernel = load_text(emulated, f"two_words{first}{pause_ns}{home}.cu", TWO_WORDS).kernel("two_words")
+    words = emulated.alloc(on_device(0) if home == 0 else HOST, 512, "words")
+    seen = emulated.alloc(on_device(0), 8, "seen")
+    launches = [Launch(gpu, kernel, 1, 1, (gpu, words, first, pause_ns, seen)) for gpu in (0, 1)]
+    outcome = emulated.run(launches, 1.0)
+    assert outcome.finished
+    assert list(seen.read(np.uint32)) == [7, 5]
+    assert outcome.elapsed_ns[0] < 2 * pause_ns + 10_000
