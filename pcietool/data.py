@@ -19,7 +19,7 @@ def kernels_dir() -> Path:
 
 
 def configs_dir() -> Path:
-    """Where suites/ and fabrics/ are. Raises ConfigError if they are missing."""
+    """Where fabrics/ and litmus/ are. Raises ConfigError if they are missing."""
     return _data_dir("configs")
 
 

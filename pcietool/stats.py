@@ -64,8 +64,10 @@ class Interval:
     low: float | None
     high: float | None
     confidence: float | None
-    method: str
-    """How it was found or, where `low` is None, why there is none."""
+    method: str | None
+    """How it was found."""
+    reason: str | None = None
+    """Why there is no interval."""
 
     def row(self, key: str) -> dict[str, Any]:
         """Under keys that carry the unit of `key`, for a result's row."""
@@ -75,6 +77,7 @@ class Interval:
             f"{key}_median_high": self.high,
             f"{key}_median_confidence": self.confidence,
             f"{key}_median_method": self.method,
+            f"{key}_median_reason": self.reason,
         }
 
 
@@ -88,7 +91,7 @@ def median_interval(repeats: ArrayLike) -> Interval:
     n = len(ordered)
     median = float(np.median(ordered))
     if n < MIN_REPEATS:
-        return Interval(median, None, None, None, f"no interval: {n} launches, {MIN_REPEATS} needed")
+        return Interval(median, None, None, None, None, f"no interval: {n} launches, {MIN_REPEATS} needed")
     skipped = max(k for k in range((n + 1) // 2) if k == 0 or _coverage(n, k) >= CONFIDENCE)
     return Interval(
         median,

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_LINES = 400
-CUDA_IMPORTERS = {"machines", "compiler", "doctor"}
+CUDA_IMPORTERS = {"machines", "compiler", "doctor", "contenders"}
 STAIRCASE = (
     {"cli", "__main__"},
     {"suite"},
     {"report"},
     {"probes", "doctor"},
-    {"audit"},
+    {"audit", "contenders", "litmus"},
     {"machines"},
     {"emulator"},
     {"ptx", "compiler", "protocol"},

@@ -54,7 +54,9 @@ def test_too_few_launches_give_no_interval() -> None:
     row = median_interval([1.0, 2.0, 3.0]).row("us")
     assert row["us_median"] == 2.0
     assert row["us_median_low"] is None
-    assert "7 needed" in row["us_median_method"]
+    assert row["us_median_method"] is None
+    assert "7 needed" in row["us_median_reason"]
+    assert median_interval(range(7)).row("us")["us_median_reason"] is None
 
 
 def test_a_drift_that_both_sides_share_leaves_the_ratio_alone() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from io import TextIOWrapper
 from typing import NoReturn
 
 from pcietool.errors import ExitCode, PcietoolError
@@ -12,6 +14,7 @@ def main() -> NoReturn:
     """Runs the command that sys.argv names, and exits."""
     from pcietool.cli.app import app
 
+    _mend_streams()
     try:
         app(prog_name="pcietool")
     except PcietoolError as error:
@@ -22,6 +25,15 @@ def main() -> NoReturn:
             raise
         _complain(f"{type(bug).__name__}: {bug} (this is a bug in pcietool; --verbose shows where)")
     sys.exit(ExitCode.TOOL_ERROR)
+
+
+def _mend_streams() -> None:
+    """A closed stream swallows what is printed; one that knows no µ gets a question mark."""
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _complain(message: str) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import pcietool
-from pcietool.cli import atomic_loss, barrier_latency, signal_latency, watermark
+from pcietool.cli import atomic_loss, barrier_latency, compare_nccl, signal_latency, watermark
 
 MEASURE = "Measure"
 
@@ -84,3 +84,4 @@ app.command("signal-latency", rich_help_panel=MEASURE)(signal_latency.signal_lat
 app.command("barrier-latency", rich_help_panel=MEASURE)(barrier_latency.barrier_latency)
 app.command("atomic-loss", rich_help_panel=MEASURE)(atomic_loss.atomic_loss)
 app.command("watermark", rich_help_panel=MEASURE)(watermark.watermark)
+app.command("compare-nccl", rich_help_panel=MEASURE)(compare_nccl.compare_nccl)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcietool.cli.options import Common, Transport, with_common
+from pcietool.cli.options import Common, Inject, Transport, with_common
 from pcietool.errors import ExitCode
 from pcietool.report.columns import Column
 from pcietool.units import count, percent
@@ -53,6 +53,7 @@ COLUMNS = (
     Column("repeated_old_values", "twice", count),
 )
 _COUNTING = "Counting"
+HINT = "docs/atomic-loss.md explains the rows; --operation and --concurrency choose what counts, --home the word's GPU"
 
 
 @with_common
@@ -99,9 +100,14 @@ def atomic_loss(
         ),
     ] = None,
     home: Annotated[
-        int, typer.Option(min=0, help="GPU whose memory holds the word (peer).", rich_help_panel=_COUNTING)
+        int,
+        typer.Option(
+            min=0,
+            help="GPU whose memory holds the word (peer); 0 is the first of --gpus.",
+            rich_help_panel=_COUNTING,
+        ),
     ] = 0,
-    inject: Annotated[str | None, typer.Option("--inject", hidden=True, help="dead-rank.")] = None,
+    inject: Inject = None,
 ) -> ExitCode:
     """Whether a count by several GPUs, or a GPU and the CPU, on one word comes out right.
 
@@ -123,4 +129,4 @@ def atomic_loss(
         inject=inject,
         **{name: tuple(values) for name, values in chosen.items() if values},
     )
-    return run_probe("atomic-loss", config, COLUMNS, common)
+    return run_probe("atomic-loss", config, COLUMNS, common, hint=HINT)

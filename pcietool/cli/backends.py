@@ -45,7 +45,7 @@ def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorde
     except NothingToRunError as nothing:
         if common.backend is not BackendChoice.auto or recorder.machine is not None:
             raise
-        recorder.note(f"emulated backend ({nothing})")
+        recorder.opening = f"emulated backend ({nothing})"
         run_emulated(probe, config, common, recorder)
 
 

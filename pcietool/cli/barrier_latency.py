@@ -41,6 +41,7 @@ COLUMNS = (
     Column("mean_period_us", "mean µs", micros),
 )
 _KERNEL = "Kernel"
+HINT = "docs/barrier-latency.md explains the rows; --sweep adds fewer ranks, --order and --mode choose rows"
 
 
 @with_common
@@ -54,7 +55,8 @@ def barrier_latency(
             "-n",
             min=1,
             show_default=False,
-            help="Rounds of one kernel that are measured. Default: 2000 on GPUs, 50 emulated.",
+            help="Rounds in-kernel that are measured; launched and graph always run 20."
+            " Default: 2000 on GPUs, 50 emulated.",
         ),
     ] = None,
     warmup: Warmup = 10,
@@ -108,4 +110,4 @@ def barrier_latency(
         inject=inject,
         **{name: tuple(values) for name, values in chosen.items() if values},
     )
-    return run_probe("barrier-latency", config, COLUMNS, common)
+    return run_probe("barrier-latency", config, COLUMNS, common, hint=HINT)

@@ -6,8 +6,7 @@ Checks what can be checked from the words alone; must not look at the machine, a
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -19,8 +18,16 @@ from pcietool.errors import ExitCode, UsageError
 
 STDOUT = Path("-")
 
+LONGEST_TIMEOUT_S = 3600.0
+
 _MACHINE = "Machine"
 _OUTPUT = "Output"
+
+
+def _output_path(text: str) -> Path:
+    if not text:
+        raise typer.BadParameter("the name is empty")
+    return Path(text)
 
 
 class BackendChoice(StrEnum):
@@ -41,7 +48,7 @@ Transport = Annotated[
     typer.Option(
         "--transport",
         help="Where slots and data lie: in the other GPU's memory (peer), in pinned host memory (host), or both roles"
-        " on one GPU (self). Default: all that this machine can do.",
+        " on one GPU (self). Default: peer and host; self on one GPU.",
         show_default=False,
     ),
 ]
@@ -49,7 +56,7 @@ Iterations = Annotated[int, typer.Option("--iters", "-n", min=1, help="Rounds th
 Warmup = Annotated[int, typer.Option("--warmup", "-w", min=0, help="Rounds before that, which are not.")]
 Inject = Annotated[
     str | None,
-    typer.Option("--inject", hidden=True, help="dead-rank, drop-signal, beyond-residency or stall=US."),
+    typer.Option("--inject", hidden=True, help="A failure to show; an unknown one lists those that there are."),
 ]
 
 
@@ -74,7 +81,7 @@ class Common:
         str | None,
         typer.Option(
             metavar="NAME|FILE",
-            help="Emulate this machine, such as pcie5-switch4; implies --backend emulated.",
+            help="Emulate this machine, such as pcie5-switch4 (pcietool --list has all); implies --backend emulated.",
             rich_help_panel=_MACHINE,
         ),
     ] = None
@@ -84,14 +91,24 @@ class Common:
     seed: Annotated[int, typer.Option(min=0, help="Decides what the machine does not.", rich_help_panel=_MACHINE)] = 0
     json: Annotated[
         Path | None,
-        typer.Option(metavar="FILE|-", help="Write the result; - prints it alone.", rich_help_panel=_OUTPUT),
+        typer.Option(
+            metavar="FILE|-", parser=_output_path, help="Write the result; - prints it alone.", rich_help_panel=_OUTPUT
+        ),
     ] = None
     csv: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the rows as a tidy table.", rich_help_panel=_OUTPUT)
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=_output_path, help="Write the rows as a tidy table.", rich_help_panel=_OUTPUT
+        ),
     ] = None
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Write JSON and CSV there, named after the command.", rich_help_panel=_OUTPUT),
+        typer.Option(
+            metavar="DIR",
+            parser=_output_path,
+            help="Write JSON and CSV there, named after the command.",
+            rich_help_panel=_OUTPUT,
+        ),
     ] = None
     raw: Annotated[
         bool, typer.Option("--raw", help="Write every sample as .npz beside the JSON file.", rich_help_panel=_OUTPUT)
@@ -103,7 +120,10 @@ class Common:
         bool, typer.Option("--quiet", "-q", help="Print the verdict and nothing else.", rich_help_panel=_OUTPUT)
     ] = False
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Print each step, and where an error came from.", rich_help_panel=_OUTPUT)
+        bool,
+        typer.Option(
+            "--verbose", help="Print each step and check, and where an error came from.", rich_help_panel=_OUTPUT
+        ),
     ] = False
     no_color: Annotated[bool, typer.Option("--no-color", help="No colour.", rich_help_panel=_OUTPUT)] = False
 
@@ -126,8 +146,11 @@ class Common:
             raise UsageError("--gpus and --num-gpus both say which GPUs to use; give one of them")
         if self.fabric is not None and self.backend is BackendChoice.cuda:
             raise UsageError("--fabric describes an emulated machine; leave it out, or --backend cuda")
-        if not (math.isfinite(self.timeout) and self.timeout > 0):
-            raise UsageError(f"--timeout {self.timeout:g} is no deadline; give a number of seconds above 0")
+        if self.fabric is not None:
+            _check_fabric(self.fabric)
+        if not 0 < self.timeout <= LONGEST_TIMEOUT_S:  # no comparison with NaN holds
+            most = f"{LONGEST_TIMEOUT_S:g}"
+            raise UsageError(f"--timeout {self.timeout:g} is no deadline; give seconds above 0, {most} at most")
 
     def _check_output(self) -> None:
         if self.csv == STDOUT:
@@ -138,12 +161,24 @@ class Common:
             raise UsageError("--quiet and --verbose contradict each other; give one of them")
 
 
-def with_common(command: Callable[..., ExitCode]) -> Callable[..., None]:
-    """Makes `command(common, ...)` a Typer command that takes its own options and every field of Common.
+def _check_fabric(name: str) -> None:
+    path = Path(name)
+    if not name:
+        raise UsageError("--fabric is empty; give a name that pcietool --list has, or a file")
+    if path.is_dir() and path.name != name:  # a bare name may be a packaged fabric's, whatever lies here
+        raise UsageError(f"--fabric {name} is a directory; name a file in it, or a fabric that pcietool --list has")
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise UsageError(f"--fabric {name} is no regular file; name one, or a fabric that pcietool --list has")
+
+
+def with_common(command: Callable[..., ExitCode], only: Collection[str] = ()) -> Callable[..., None]:
+    """Makes `command(common, ...)` a Typer command that takes its own options and every field of Common, or `only`
+    those that mean something to it.
 
     Typer reads options from the signature, so this gives it one. The command returns its exit code.
     """
-    shared = inspect.signature(Common, eval_str=True).parameters
+    fields = inspect.signature(Common, eval_str=True).parameters
+    shared = {name: field for name, field in fields.items() if not only or name in only}
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *shared.values())]
 
@@ -151,7 +186,12 @@ def with_common(command: Callable[..., ExitCode]) -> Callable[..., None]:
         common = Common(**{name: values.pop(name) for name in shared})
         raise typer.Exit(command(common, **values))
 
-    run.__doc__ = command.__doc__
+    run.__doc__ = _one_line_a_paragraph(command.__doc__ or "")
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in parameters}
     return run
+
+
+def _one_line_a_paragraph(text: str) -> str:
+    """Typer keeps the line breaks of a docstring, whatever the terminal's width."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n"))

@@ -57,5 +57,8 @@ class Outputs:
     def _check(self) -> None:
         for path in self.paths:
             files.ensure_writable(path, self.overwrite)
-        if len({path.absolute() for path in self.paths}) < len(self.paths):
-            raise UsageError("two outputs have the same name; give each its own")
+        by_file: dict[Path, Path] = {}
+        for path in self.paths:
+            other = by_file.setdefault(path.resolve(), path)
+            if other is not path:
+                raise UsageError(f"two outputs have the same name, {other} and {path}; give each its own")

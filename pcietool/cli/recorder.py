@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -10,7 +11,8 @@ from rich.console import Console
 from rich.status import Status as Spinner
 from rich.text import Text
 
-from pcietool.probes.base import ProbeResult
+from pcietool.probes.base import ProbeResult, Status
+from pcietool.units import MISSING
 
 
 class Recorder:
@@ -19,6 +21,10 @@ class Recorder:
     def __init__(self, console: Console, quiet: bool = False, verbose: bool = False) -> None:
         self.machine: Mapping[str, Any] | None = None
         self.results: list[ProbeResult] = []
+        self.begun: ProbeResult | None = None
+        """A part that grows, and is not finished yet."""
+        self.opening = ""
+        """Noted once there is a machine: a machine that cannot be opened leaves its error, and nothing else."""
         self._console = console
         self._quiet = quiet
         self._verbose = verbose
@@ -28,6 +34,8 @@ class Recorder:
 
     def describe(self, machine: Mapping[str, Any]) -> None:
         """What the machine is; a later description replaces an earlier one."""
+        if self.machine is None and self.opening:
+            self.note(self.opening)
         self.machine = machine
 
     def progress(self, text: str) -> None:
@@ -36,8 +44,23 @@ class Recorder:
         if self._verbose:
             self._console.print(Text(text))
 
+    def begin(self, result: ProbeResult) -> None:
+        self.begun = result
+
     def result(self, result: ProbeResult) -> None:
+        self.begun = None
         self.results.append(result)
+
+    def cut_short(self, probe: str, status: Status, reason: str) -> None:
+        """Ends the run where it is: what the part in progress has so far becomes its result."""
+        before = ", ".join(result.transport for result in self.results) or "nothing"
+        part = self.begun or ProbeResult(probe, status, "", MISSING, "not measured")
+        verdict = f"ended early; rows so far: {len(part.rows)}, checks: {len(part.checks)}; complete before: {before}"
+        self.result(replace(part, status=status, verdict=verdict, reason=reason))
+
+    @property
+    def has_measured(self) -> bool:
+        return bool(self.results or (self.begun and (self.begun.rows or self.begun.checks)))
 
     def note(self, text: str) -> None:
         """A line that stays on stderr, unless the user wants none."""

@@ -5,13 +5,17 @@ No science and no CUDA; what is saved and shown is built by pcietool.report.
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from pcietool.cli.backends import RUNNERS, Runner, choose_backend
+from pcietool.cli.interruptions import interruptible
 from pcietool.cli.options import Common
 from pcietool.cli.outputs import Outputs
 from pcietool.cli.recorder import Recorder
@@ -22,9 +26,25 @@ from pcietool.report import result as report
 from pcietool.report import tables
 from pcietool.report.columns import Column
 from pcietool.report.files import json_text
-from pcietool.units import MISSING
 
 Config = TypeVar("Config", bound=BaseModel)
+
+OPTIONS = {
+    "iterations": "--iters",
+    "nanosleeps": "--nanosleep",
+    "piece_rows": "--piece",
+    "pairings": "--pairs",
+    "operations": "--operation",
+    "contenders": "--contender",
+    "kinds": "--kind",
+    "scopes": "--scope",
+    "orders": "--order",
+    "modes": "--mode",
+    "waits": "--wait",
+    "polls": "--poll",
+    "paths": "--path",
+}
+"""Which option a config's field comes from, where their names differ by more than a unit."""
 
 
 def make_config(model: type[Config], **values: Any) -> Config:
@@ -32,8 +52,21 @@ def make_config(model: type[Config], **values: Any) -> Config:
     try:
         return model(**values)
     except ValidationError as error:
-        problems = (f"{'.'.join(map(str, p['loc'])) or 'options'}: {p['msg']}" for p in error.errors())
-        raise UsageError("; ".join(problems)) from error
+        raise UsageError("; ".join(_problem(**problem) for problem in error.errors())) from error
+
+
+def _problem(loc: Sequence[str | int], msg: str, input: Any, **_: Any) -> str:
+    """Such as "--threads 33: must be a multiple of 32"."""
+    text = msg.removeprefix("Value error, ").replace("Input should be", "must be")
+    if not loc:
+        return text
+    return f"{option_of(str(loc[0]))} {input}: {text}"
+
+
+def option_of(field: str) -> str:
+    """min_bytes -> --min-bytes, timeout_s -> --timeout, iterations -> --iters."""
+    name = re.sub("_n?s$", "", field)
+    return OPTIONS.get(name, "--" + name.replace("_", "-"))
 
 
 def run_probe(
@@ -42,29 +75,30 @@ def run_probe(
     columns: Sequence[Column],
     common: Common,
     runners: Mapping[Backend, Runner] = RUNNERS,
+    hint: str = "",
 ) -> ExitCode:
     """Runs a probe and leaves its result where the user asked; what was measured before a failure or Ctrl-C is kept.
 
-    Raises PcietoolError, or what the probe raised, after saving.
+    `hint`: where to go from a result without fault. Raises PcietoolError, or what the probe raised, after saving.
     """
     outputs = Outputs.plan(common, probe)
     backend, why = choose_backend(common)
     recorder = Recorder(tables.make_console(sys.stderr, not common.no_color), common.quiet, common.verbose)
     stopwatch = report.Stopwatch.start()
-    recorder.note(f"{backend} backend ({why})")
+    recorder.opening = f"{backend} backend ({why})"
 
     failure = _run_and_record(runners[backend], probe, config, common, recorder)
-    if failure and not recorder.results:
+    if failure and not recorder.has_measured:
         raise failure
     if failure:
-        recorder.result(_cut_short(probe, recorder, Status.ERROR, _reason(failure)))
+        recorder.cut_short(probe, Status.ERROR, _reason(failure))
 
     machine = recorder.machine or _undescribed(backend)
-    document = report.build_document(machine, _effective_config(config, common), recorder.results, stopwatch)
+    document = report.build_document(machine, _effective_config(config, common, machine), recorder.results, stopwatch)
     try:
         outputs.write(document, recorder.results, recorder.note)
     finally:
-        _print(document, recorder.results, columns, common, outputs.json_on_stdout)
+        _print(document, recorder.results, columns, common, outputs.json_on_stdout, hint)
     if failure:
         raise failure
     return report.exit_code(recorder.results)
@@ -75,37 +109,26 @@ def _run_and_record(
 ) -> Exception | None:
     """Runs the probe; a failure is returned, and Ctrl-C recorded as a result, so that the rest can be saved."""
     try:
-        with recorder:
+        with interruptible(), recorder:
             runner(probe, config, common, recorder)
-    except KeyboardInterrupt:
-        recorder.result(_cut_short(probe, recorder, Status.INTERRUPTED, "Ctrl-C"))
+    except KeyboardInterrupt as interrupt:
+        recorder.cut_short(probe, Status.INTERRUPTED, str(interrupt) or "Ctrl-C")
     except Exception as error:
         return error
     return None
-
-
-def _cut_short(probe: str, recorder: Recorder, status: Status, reason: str) -> ProbeResult:
-    measured = ", ".join(result.transport for result in recorder.results) or "nothing"
-    return ProbeResult(
-        name=probe,
-        status=status,
-        verdict=f"ended early; measured before: {measured}",
-        transport=MISSING,
-        method="not measured",
-        reason=reason,
-    )
 
 
 def _reason(failure: Exception) -> str:
     return str(failure) if isinstance(failure, PcietoolError) else f"{type(failure).__name__}: {failure}"
 
 
-def _effective_config(config: BaseModel, common: Common) -> dict[str, Any]:
+def _effective_config(config: BaseModel, common: Common, machine: Mapping[str, Any]) -> dict[str, Any]:
+    """What each part made of the defaults is its `effort`."""
     return {
         **config.model_dump(mode="json"),
-        "gpus": common.gpu_names,
-        "num_gpus": common.num_gpus,
-        "fabric": common.fabric,
+        "gpus": common.gpu_names or [str(device.get("machine_index")) for device in machine["devices"]],
+        "num_gpus": len(machine["devices"]),
+        "fabric": common.fabric or machine["facts"].get("fabric"),
         "seed": common.seed,
     }
 
@@ -121,18 +144,25 @@ def _print(
     columns: Sequence[Column],
     common: Common,
     as_json: bool,
+    hint: str,
 ) -> None:
-    """On standard output. Raises OutputError; a reader that left is nobody's error."""
-    try:
+    """On standard output. Raises OutputError."""
+    with printing():
         if as_json:
             sys.stdout.write(json_text(document))
         else:
             console = tables.make_console(sys.stdout, not common.no_color)
-            tables.print_verdict(console, results, document["backend"], document["machine"]["label"])
-            if not common.quiet:
-                tables.print_details(console, results, columns, document["backend"])
+            shown = None if common.quiet else columns
+            tables.print_screen(console, document, results, shown, hint, every_check=common.verbose)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """What is done inside writes to standard output. Raises OutputError; a reader that left is nobody's error."""
+    try:
+        yield
         sys.stdout.flush()
     except BrokenPipeError:
-        raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains at its end
     except OSError as error:
         raise OutputError(f"the result could not be printed: {error.strerror}; write it with --json FILE") from error

@@ -62,6 +62,7 @@ COLUMNS = (
 )
 _SIGNAL = "Signal"
 _PAYLOAD = "Payload"
+HINT = "docs/signal-latency.md explains the rows; --load adds traffic, --poll, --wait and --pairs choose rows"
 
 
 @with_common
@@ -165,4 +166,4 @@ def signal_latency(
         inject=inject,
         **{name: tuple(values) for name, values in chosen.items() if values},
     )
-    return run_probe("signal-latency", config, COLUMNS, common)
+    return run_probe("signal-latency", config, COLUMNS, common, hint=HINT)

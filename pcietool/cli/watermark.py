@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pcietool.cli.options import Common, Transport, with_common
+from pcietool.cli.options import Common, Inject, Transport, with_common
 from pcietool.errors import ExitCode
 from pcietool.report.columns import Column
 from pcietool.units import count, gb_per_s, micros, parse_size
@@ -59,6 +59,7 @@ COLUMNS = (
 )
 _ROWS = "Rows"
 _KERNEL = "Kernel"
+HINT = "docs/watermark.md explains the rows; --chunks and --sms choose rows, --pattern who pushes to whom"
 
 
 @with_common
@@ -156,7 +157,7 @@ def watermark(
         int,
         typer.Option(min=1, max=15, help="Groups of a block, each copying its own piece.", rich_help_panel=_KERNEL),
     ] = 4,
-    inject: Annotated[str | None, typer.Option("--inject", hidden=True, help="drop-chunk=NUMBER.")] = None,
+    inject: Inject = None,
 ) -> ExitCode:
     """How small chunks can be, and how few SMs push them, before signals cost bandwidth.
 
@@ -188,4 +189,4 @@ def watermark(
         seed=common.seed,
         inject=inject,
     )
-    return run_probe("watermark", config, COLUMNS, common)
+    return run_probe("watermark", config, COLUMNS, common, hint=HINT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -41,4 +42,8 @@ def open_machine(
     whole = EmulatedMachine.open(fabric, seed=seed)
     identities = [GpuIdentity(device.index, device.uuid, device.pci) for device in whole.devices]
     chosen = select_gpus(gpus, num_gpus, identities)
-    return EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed)
+    machine = EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed)
+    machine.devices = tuple(
+        replace(device, machine_index=gpu.index) for device, gpu in zip(machine.devices, chosen, strict=True)
+    )
+    return machine

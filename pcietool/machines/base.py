@@ -34,6 +34,8 @@ class Device:
     sms: int
     memory_bytes: int
     max_threads_per_block: int = 1024
+    machine_index: int | None = None
+    """What the whole machine calls it, the number that --gpus takes."""
     kernel_timeout: bool = False
     """A display watchdog ends kernels on this GPU after a few seconds."""
     details: Mapping[str, Any] = field(default_factory=dict)
@@ -104,6 +106,32 @@ class Buffer(ABC):
     @abstractmethod
     def free(self) -> None:
         """Gives the memory back; using it afterwards is an error."""
+
+
+class Part(Buffer):
+    """`nbytes` of another buffer from byte `start` on, as a buffer of its own. Freeing it frees the whole."""
+
+    def __init__(self, whole: Buffer, start: int, nbytes: int) -> None:
+        if not 0 <= start <= start + nbytes <= whole.nbytes:
+            raise UsageError(f"{nbytes} bytes from {start} on are not part of {whole.nbytes} bytes")
+        self.whole = whole
+        self.start = start
+        self.place = whole.place
+        self.nbytes = nbytes
+        self.address = whole.address + start
+
+    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
+        count = (self.nbytes - offset) // np.dtype(dtype).itemsize if count is None else count
+        return self.whole.read(dtype, count, self.start + offset)
+
+    def write(self, values: np.ndarray, offset: int = 0) -> None:
+        self.whole.write(values, self.start + offset)
+
+    def fill(self, byte: int) -> None:
+        self.write(np.full(self.nbytes, byte, np.uint8))
+
+    def free(self) -> None:
+        self.whole.free()
 
 
 Argument = int | float | Buffer

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 from pcietool.errors import DriverError, PcietoolError
@@ -48,6 +48,8 @@ class ChildObserver(Protocol):
 
     def progress(self, text: str) -> None: ...
 
+    def begin(self, result: ProbeResult) -> None: ...
+
     def result(self, result: ProbeResult) -> None: ...
 
     def describe(self, machine: Mapping[str, Any]) -> None: ...
@@ -67,7 +69,7 @@ def run_in_child(
 ) -> list[ProbeResult]:
     """Runs a probe of the registry; its results also go to `observer`, each as soon as it is there.
 
-    A child that falls silent is killed, and one more result with status hang says so. Raises the child's error as
+    A child that falls silent is killed, and the part in progress ends with status hang. Raises the child's error as
     the same class, DriverError if it died, and KeyboardInterrupt on Ctrl-C once it has ended.
     """
     names = None if gpus is None else tuple(gpus)
@@ -139,6 +141,7 @@ class _Conversation:
         self._observer = observer
         self._limits = limits
         self._machine: dict[str, Any] | None = None
+        self._begun: ProbeResult | None = None
         self._doing = "starting"
         self._allowed_s = limits.quiet_s
         self._unread = b""
@@ -171,6 +174,12 @@ class _Conversation:
                 self._allowed_s = event["deadline_s"] + self._limits.margin_s if running else self._limits.quiet_s
             case "progress":
                 self._observer.progress(event["text"])
+            case "begin":
+                self._begun = result_from_fields(event["result"])
+                self._observer.begin(self._begun)
+            case "grown" if self._begun is not None:
+                self._begun.rows += event["rows"]
+                self._begun.checks += event["checks"]
             case "result":
                 self._add(result_from_fields(event["result"]))
             case "machine":
@@ -184,6 +193,7 @@ class _Conversation:
                 self._ended = True
 
     def _add(self, result: ProbeResult) -> None:
+        self._begun = None
         self.results.append(result)
         self._observer.result(result)
 
@@ -205,16 +215,15 @@ class _Conversation:
     def _kill(self) -> None:
         from pcietool.probes.base import ProbeResult, Status
 
+        part = self._begun or ProbeResult(self._request.probe, Status.HANG, "", "unknown", "not measured")
         self._child.process.kill()
         state = "killed" if self._wait() else "killed but not gone: the driver holds it"
         hang = {"limit": "kill of the child process", "running": self._doing}
         self._add(
-            ProbeResult(
-                name=self._request.probe,
+            replace(
+                part,
                 status=Status.HANG,
                 verdict=f"hung, and had to be killed, while {self._doing}",
-                transport="unknown",
-                method="not measured",
                 reason=(
                     f"the measuring process said nothing for {self._allowed_s:.1f} s ({state}); check nvidia-smi: a"
                     " GPU at 100 % utilisation and idle power with no process needs `nvidia-smi --gpu-reset`"

@@ -6,7 +6,9 @@ The pipe is not stdout, so that nothing a library prints can break it. Started o
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 import traceback
 from typing import TYPE_CHECKING, Any
@@ -21,24 +23,46 @@ from pcietool.machines.messages import Request, error_to_fields, result_to_field
 if TYPE_CHECKING:
     from pcietool.probes.base import ProbeResult
 
+PR_SET_PDEATHSIG = 1
+"""Of prctl, see linux/prctl.h."""
+
 
 class Events:
     """The child's end of the pipe; the Observer of its probe."""
 
     def __init__(self, fd: int) -> None:
         self._pipe = os.fdopen(fd, "wb", buffering=0)
+        self._begun: ProbeResult | None = None
+        self._rows_sent = self._checks_sent = 0
 
     def send(self, event: str, **fields: Any) -> None:
+        """Behind what the part in progress has gained, so that the parent has it whatever comes next."""
+        self._send_growth()
         self._pipe.write(to_line(event, **fields))
 
     def progress(self, text: str) -> None:
         self.send("progress", text=text)
 
+    def begin(self, result: ProbeResult) -> None:
+        self.send("begin", result=result_to_fields(result))
+        self._begun = result
+        self._rows_sent, self._checks_sent = len(result.rows), len(result.checks)
+
     def result(self, result: ProbeResult) -> None:
+        self._begun = None  # the whole goes now
         self.send("result", result=result_to_fields(result))
 
     def round(self, what: str, deadline_s: float) -> None:
         self.send("round", what=what, deadline_s=deadline_s)
+
+    def _send_growth(self) -> None:
+        if self._begun is None:
+            return
+        rows, checks = self._begun.rows[self._rows_sent :], self._begun.checks[self._checks_sent :]
+        if rows or checks:
+            self._rows_sent += len(rows)
+            self._checks_sent += len(checks)
+            self._pipe.write(to_line("grown", rows=rows, checks=checks))
 
 
 def run(request: Request, events: Events) -> None:
@@ -76,7 +100,13 @@ def _say_how_it_ended(events: Events, error: BaseException | None) -> None:
         events.send("interrupted")
 
 
+def _die_with_parent() -> None:
+    """The kernel kills this process as soon as its parent is gone, whatever it is doing then."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def main() -> None:
+    _die_with_parent()
     events = Events(int(sys.argv[1]))
     ending: BaseException | None = None
     try:

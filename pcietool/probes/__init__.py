@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pcietool.probes import atomics, barrier, barrier_kernel, signal, signal_config, watermark, watermark_config
+from pcietool.probes import (
+    atomics,
+    barrier,
+    barrier_kernel,
+    compare,
+    compare_config,
+    signal,
+    signal_config,
+    watermark,
+    watermark_config,
+)
 
 PROBES: dict[str, tuple[Any, Callable[..., Any]]] = {
     barrier.NAME: (barrier_kernel.BarrierConfig, barrier.run),
     atomics.NAME: (atomics.AtomicsConfig, atomics.run),
     signal.NAME: (signal_config.SignalConfig, signal.run),
     watermark.NAME: (watermark_config.WatermarkConfig, watermark.run),
+    compare.NAME: (compare_config.CompareConfig, compare.run),
 }

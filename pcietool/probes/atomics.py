@@ -7,7 +7,7 @@ anything safe: no loss seen is no proof.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -28,9 +28,10 @@ from pcietool.probes.counting import (
     Requesters,
     Scope,
 )
-from pcietool.probes.hangs import Hung, hung
+from pcietool.probes.injections import checked
+from pcietool.probes.parts import run_parts
 from pcietool.probes.word_home import Home
-from pcietool.probes.world import Transport, Waived, World, runnable
+from pcietool.probes.world import Transport, World, runnable
 from pcietool.units import count, percent
 
 NAME = "atomic-loss"
@@ -39,9 +40,9 @@ ALONE_SUFFICES: tuple[Transport, ...] = ("host", "self")
 CONTROL_GRID = Grid(1, 32)
 CONTROL_OPERATIONS = 4
 METHOD = (
-    "every thread of the GPUs in a row adds to one word in {home}, all begun together; grid: blocks x threads of each"
-    " GPU; expected: increments made; seen: what the word shows afterwards (slots: their sum); 1-1/N: loss expected of"
-    " N GPUs where an atomic is a read and a write; twice: how often an atom returned what another had returned"
+    "every thread of the GPUs in a row adds to one word, all begun together; grid: blocks x threads of each GPU;"
+    " expected: increments made; seen: what the word shows afterwards (slots: their sum); 1-1/N: loss expected of N"
+    " GPUs where an atomic is a read and a write; twice: how often an atom returned what another had returned"
 )
 
 
@@ -58,7 +59,13 @@ class AtomicsConfig(BaseModel):
     concurrency: tuple[str, ...] | None = None
     home: Annotated[int, Field(ge=0)] = 0
     timeout_s: Annotated[float, Field(gt=0)] = 2.0
-    inject: Literal["dead-rank"] | None = None
+    inject: str | None = None
+
+    @field_validator("inject")
+    @classmethod
+    def _known(cls, inject: str | None) -> str | None:
+        note = " (blocks only wait at the start, for other GPUs: beyond-residency, drop-signal and stall do not apply)"
+        return checked(inject, ("dead-rank",), note)
 
     @field_validator("operations", "kinds", "scopes", "concurrency")
     @classmethod
@@ -114,18 +121,13 @@ class Effort:
 def run(machine: Machine, config: AtomicsConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
     _check(machine, config)
-    results = []
-    for transport in runnable(machine, config.transport, ALONE_SUFFICES):
-        if isinstance(transport, Waived):
-            method = METHOD.format(home="memory of the other GPU")
-            result = ProbeResult(NAME, Status.WAIVED, "not run", transport.transport, method, reason=transport.reason)
-        else:
-            result = _measure(machine, transport, config, observer)
-        results.append(result)
-        observer.result(result)
-        if result.hang and result.hang["limit"] == "host join timeout":
-            break
-    return results
+
+    def measure(transport: Transport, result: ProbeResult) -> None:
+        _measure(machine, transport, config, observer, result)
+
+    return run_parts(
+        NAME, runnable(machine, config.transport, ALONE_SUFFICES), lambda transport: METHOD, measure, observer
+    )
 
 
 def _check(machine: Machine, config: AtomicsConfig) -> None:
@@ -139,30 +141,27 @@ def _check(machine: Machine, config: AtomicsConfig) -> None:
         raise UsageError("--kind red: cas and exch only exist with a result; use --kind atom or another --operation")
 
 
-def _measure(machine: Machine, transport: Transport, config: AtomicsConfig, observer: Observer) -> ProbeResult:
+def _measure(
+    machine: Machine, transport: Transport, config: AtomicsConfig, observer: Observer, result: ProbeResult
+) -> None:
+    """Raises Hung."""
     effort = Effort.of(machine, config)
+    result.effort = asdict(effort)
     owner = 0 if transport == "self" else config.home
     home = Home(machine, HOST if transport == "host" else on_device(owner))
-    result = ProbeResult(NAME, Status.PASS, "", transport, METHOD.format(home=home.name))
     world = World.build(machine, transport, 1 if transport == "self" else len(machine.devices), rows=2)
     most_threads = max(grid.size for grid in (*effort.grids, CONTROL_GRID))
     counter = Counter(machine, world, home.place, most_threads, config.timeout_s)
-    try:
-        if config.inject:
-            gpus = tuple(range(len(machine.devices)))
-            counter.run(config.forms[0], Requesters(gpus), effort.grids[0], 1, dead=gpus[-1])
-        for form, requesters, grid in _plan(home, transport, config.forms, effort.grids):
-            observer.progress(f"{transport}: {form} by {requesters}, {grid}")
-            result.rows.append(_row(counter, home, form, requesters, grid, effort.of_thread(grid)))
-        result.checks = [_control(machine, world, transport, owner, config), _guards(world)]
-    except Hung as stopped:
-        hang = hung(NAME, transport, result.method, stopped.hang, stopped.during)
-        hang.rows = result.rows
-        return hang
+    if config.inject:
+        gpus = tuple(range(len(machine.devices)))
+        counter.run(config.forms[0], Requesters(gpus), effort.grids[0], 1, dead=gpus[-1])
+    for form, requesters, grid in _plan(home, transport, config.forms, effort.grids):
+        observer.progress(f"{transport}: {form} by {requesters}, {grid}")
+        result.rows.append(_row(counter, home, form, requesters, grid, effort.of_thread(grid)))
+    result.checks += [_control(machine, world, transport, owner, config), _guards(world)]
     counter.free()
     world.free()
     result.status, result.verdict, result.reason = judge(result.rows, result.checks, home.name)
-    return result
 
 
 def _plan(
@@ -202,6 +201,7 @@ def _row(counter: Counter, home: Home, form: Form, requesters: Requesters, grid:
         "operations_per_thread": operations,
         "native_atomics": home.driver_says(requesters),
         "native": home.is_native(requesters, form),
+        "wanted": None,
         "expected": None,
         "seen": None,
         "lost": None,
@@ -218,7 +218,7 @@ def _row(counter: Counter, home: Home, form: Form, requesters: Requesters, grid:
     reason = came.reason
     if came.expected < came.wanted:
         reason = f"cut short by --timeout after {count(came.expected)} of {count(came.wanted)} operations"
-    row["expected"] = came.expected
+    row["wanted"], row["expected"] = came.wanted, came.expected
     if came.seen is not None:
         row["seen"] = came.seen
         row["lost"] = came.expected - came.seen
@@ -252,14 +252,17 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
     for check in checks:
         if not check["passed"]:
             return Status.FAIL, f"{check['name']}: {check['text']}", "no count of this run can be trusted"
-    worst = max(counted, key=lambda row: row["lost"])
+    cut = sum(row["expected"] < row["wanted"] for row in counted)
+    note = f"; {cut} of {len(counted)} counts cut short by --timeout" if cut else ""
+    worst = max(counted, key=lambda row: (row["lost_fraction"], row["expected"]))
     if worst["lost"]:
         advice = "count there with single-writer slots (0 lost), not with atomics"
-        return Status.INFO, f"{home}: {_loss(worst)}; {advice}", None
+        return Status.INFO, f"{home}: {_loss(worst)}; {advice}{note}", None
     native = all(row["native"] for row in counted)
     total = count(sum(row["expected"] for row in counted))
     promise = "native atomics" if native else "atomics are not native there; no proof that they work"
-    return (Status.PASS if native else Status.INFO), f"{home}: none seen lost in {total} increments ({promise})", None
+    verdict = f"{home}: none seen lost in {total} increments ({promise}){note}"
+    return (Status.PASS if native else Status.INFO), verdict, None
 
 
 def _loss(row: Row) -> str:
@@ -276,7 +279,7 @@ def _fault(row: Row) -> str | None:
     if not row["lost"]:
         return None
     if row["operation"] == SLOTS.operation:
-        return "each slot has one writer, so stores are lost on the way: no protocol works there, see doctor"
+        return "each slot has one writer, so stores are lost on the way: no protocol works there"
     if row["native_atomics"] == "local":
         return "the word's owner was alone: the GPU itself is at fault"
     if row["native"]:

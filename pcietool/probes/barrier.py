@@ -6,7 +6,7 @@ Must not compare with other libraries; `compare-nccl` does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,27 +16,36 @@ from pcietool.probes.barrier_kernel import (
     DELAY,
     DIE,
     DROP,
+    FLOOR_NEEDS,
     INJECTION_SHARED_BYTES,
     MAX_ROUNDS,
+    ORDERS,
     Barrier,
     BarrierConfig,
+    Mode,
     Order,
 )
 from pcietool.probes.base import Observer, ProbeResult, Row, Status
-from pcietool.probes.hangs import Hung, finished, hung
-from pcietool.probes.world import Transport, Waived, World, runnable
+from pcietool.probes.hangs import finished
+from pcietool.probes.injections import amount, survived
+from pcietool.probes.parts import run_parts
+from pcietool.probes.world import Transport, World, runnable
 from pcietool.stats import max_over_ranks, median_interval, summarise
+from pcietool.units import micros
 
 NAME = "barrier-latency"
 NODES = 20
 """Barriers of one graph, or launched back to back."""
+MODES: tuple[Mode, ...] = ("in-kernel", "graph", "launched")
+"""By how little there is beside the barrier."""
 DELAY_NS = 200_000
 SELF_TEST_ROUND = 4
 TIMER_STEP_US = 1.1  # the coarsest globaltimer known steps by 1.024 us
 METHOD = (
     "period of one barrier, all ranks; in-kernel: per round the slowest rank, SM clock scaled to globaltimer over the"
-    " same kernel; launched and graph: GPU events around {nodes} barriers, shortest GPU (the others also waited for"
-    " the last one to be started)"
+    f" same kernel; launched and graph: GPU events around {NODES} barriers, shortest GPU (the others also waited for"
+    " the last one to be started); mean: the whole kernel by its rounds. Ranks are slow by turns and a round counts as"
+    " its slowest, so min can lie above mean: compare means with means"
 )
 
 
@@ -59,39 +68,29 @@ class Effort:
 
 def run(machine: Machine, config: BarrierConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
-    results = []
-    for transport in runnable(machine, config.transport):
-        if isinstance(transport, Waived):
-            result = ProbeResult(
-                NAME, Status.WAIVED, "not run", transport.transport, METHOD.format(nodes=NODES), reason=transport.reason
-            )
-        else:
-            result = _measure(machine, transport, config, observer)
-        results.append(result)
-        observer.result(result)
-        if result.hang and result.hang["limit"] == "host join timeout":
-            break
-    return results
+
+    def measure(transport: Transport, result: ProbeResult) -> None:
+        _measure(machine, transport, config, observer, result)
+
+    return run_parts(NAME, runnable(machine, config.transport), lambda transport: METHOD, measure, observer)
 
 
-def _measure(machine: Machine, transport: Transport, config: BarrierConfig, observer: Observer) -> ProbeResult:
-    sizes = _world_sizes(machine, transport, config)
+def _measure(
+    machine: Machine, transport: Transport, config: BarrierConfig, observer: Observer, result: ProbeResult
+) -> None:
+    """Raises Hung."""
     effort = Effort.of(machine, config)
-    method = METHOD.format(nodes=NODES)
-    result = ProbeResult(NAME, Status.PASS, "", transport, method)
-    try:
-        for size in sizes:
-            _measure_world(machine, transport, size, config, effort, observer, result)
-    except Hung as stopped:
-        hang = hung(NAME, transport, method, stopped.hang, stopped.during)
-        hang.rows, hang.checks = result.rows, result.checks
-        return hang
+    result.effort = asdict(effort)
+    for size in _world_sizes(machine, transport, config):
+        _measure_world(machine, transport, size, config, effort, observer, result)
     failed = [check for check in result.checks if not check["passed"]]
+    result.verdict = _verdict(result.rows)
     if failed:
         result.status = Status.FAIL
         result.reason = f"{failed[0]['name']}: {failed[0]['text']}"
-    result.verdict = _verdict(result.rows, sizes[-1])
-    return result
+    elif not _measured(result.rows):
+        result.status = Status.ERROR
+        result.reason = next((row["reason"] for row in result.rows), None)
 
 
 def _world_sizes(machine: Machine, transport: Transport, config: BarrierConfig) -> list[int]:
@@ -101,11 +100,27 @@ def _world_sizes(machine: Machine, transport: Transport, config: BarrierConfig) 
     return list(range(2, count + 1)) if config.sweep else [count]
 
 
-def _verdict(rows: list[Row], size: int) -> str:
-    best = next((r for r in rows if r["world"] == size and r["mode"] == "in-kernel"), rows[-1] if rows else None)
-    if best is None:
+def _measured(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["mean_period_us"] is not None]
+
+
+def _verdict(rows: list[Row]) -> str:
+    """Of the most ranks: the strongest order, in the mode that has the least beside it, and what the order costs."""
+    measured = _measured(rows)
+    if not measured:
         return "nothing was measured"
-    return f"{size} ranks pass a {best['order']} barrier in {best['period_us_p50']:.2f} us ({best['mode']}, median)"
+    orders: list[Order] = list(ORDERS)
+    best = min(measured, key=lambda row: (-row["world"], MODES.index(row["mode"]), orders.index(row["order"])))
+    article = "an" if best["order"] == "article" else "a"
+    text = (
+        f"{best['world']} ranks pass {article} {best['order']} barrier in {micros(best['mean_period_us'])} µs"
+        f" ({best['mode']}, mean period)"
+    )
+    beside = [row for row in measured if (row["world"], row["mode"]) == (best["world"], best["mode"])]
+    floor = next((row["mean_period_us"] for row in beside if row["order"] == "floor"), None)
+    if floor is None or best["order"] == "floor":
+        return text
+    return f"{text}, {micros(best['mean_period_us'] - floor)} µs above the floor of relaxed signals"
 
 
 def _measure_world(
@@ -120,37 +135,50 @@ def _measure_world(
     world = World.build(machine, transport, size, rows=2)
     if config.inject:
         _inject(machine, world, config)
+        result.checks.append(survived(config.inject))
     barriers = []
     for order in config.orders:
-        if order == "floor" and config.threads < size:
-            continue
         observer.progress(f"{transport}, {size} ranks: compiling {order}")
         barriers.append(Barrier(machine, world, order, config))
     observer.progress(f"{transport}, {size} ranks: does it block?")
-    result.checks += _self_tests(machine, world, config)
+    for check in _self_tests(machine, world, config):
+        result.checks.append(check)
     for mode in config.modes:
         observer.progress(f"{transport}, {size} ranks: {mode}")
+        reasons = {barrier: _why_not(machine, barrier, mode) for barrier in barriers}
         measure = {"in-kernel": _in_kernel, "launched": _launched, "graph": _in_graph}[mode]
-        reason = machine.missing("graphs") if mode == "graph" else None
-        for barrier, row in measure(barriers, config, effort, result.samples) if reason is None else ():
-            result.rows.append(
-                {
-                    "world": size,
-                    "order": barrier.order,
-                    "mode": mode,
-                    "blocks": barrier.blocks,
-                    "threads": barrier.threads,
-                    "nanosleep_ns": barrier.nanosleep_ns,
-                    **row,
-                }
-            )
+        able = [barrier for barrier in barriers if reasons[barrier] is None]
+        for barrier, figures in measure(able, config, effort, result.samples):
+            result.rows.append(_row(barrier, mode) | figures)
+        for barrier, reason in reasons.items():
+            if reason is not None:
+                result.rows.append(_row(barrier, mode) | {"mean_period_us": None, "reason": reason})
     damage = world.damaged_guards()
-    result.checks.append(
-        {"name": f"guard words, {size} ranks", "passed": not damage, "text": "; ".join(damage) or "untouched"}
-    )
+    text = f"{size} ranks: {'; '.join(damage) or 'untouched'}"
+    result.checks.append({"name": "guard words", "passed": not damage, "text": text})
     for barrier in barriers:
         barrier.free()
     world.free()
+
+
+def _why_not(machine: Machine, barrier: Barrier, mode: Mode) -> str | None:
+    """Why this barrier cannot be measured in that mode, or None."""
+    if barrier.order == "floor" and mode != "in-kernel":
+        return FLOOR_NEEDS
+    return machine.missing("graphs") if mode == "graph" else None
+
+
+def _row(barrier: Barrier, mode: Mode) -> Row:
+    """What was done; figures come beside it."""
+    return {
+        "world": barrier.world.size,
+        "order": barrier.order,
+        "mode": mode,
+        "blocks": barrier.blocks,
+        "threads": barrier.threads,
+        "nanosleep_ns": barrier.nanosleep_ns,
+        "slot_poll_cycles": barrier.world.poll_cycles,
+    }
 
 
 # -- measuring --------------------------------------------------------------------------------------------------------
@@ -191,8 +219,6 @@ def _launched(
 ) -> Iterator[tuple[Barrier, Row]]:
     """NODES launches of one barrier each, back to back on every GPU."""
     for barrier in barriers:
-        if barrier.order == "floor":
-            continue
         machine = barrier.world.machine
         launches = [launch for _ in range(NODES) for launch in barrier.once()]
         outcomes = [
@@ -207,8 +233,6 @@ def _in_graph(
 ) -> Iterator[tuple[Barrier, Row]]:
     """A CUDA graph of NODES barriers, replayed."""
     for barrier in barriers:
-        if barrier.order == "floor":
-            continue
         graph = barrier.world.machine.graph([launch for _ in range(NODES) for launch in barrier.once()])
         outcomes = [
             finished(graph.run(config.timeout_s), f"{barrier.order} in a graph") for _ in range(effort.replays + 1)
@@ -220,11 +244,15 @@ def _replay_row(barrier: Barrier, mode: str, outcomes: list[Outcome], samples: d
     periods = np.array([min(outcome.elapsed_ns.values()) / NODES / 1e3 for outcome in outcomes])
     world = barrier.world
     samples[f"{world.transport}/{world.size}/{barrier.order}/{mode}/period_us"] = periods
+    figures = summarise(periods, "period_us")
+    if len(periods) == 1:
+        alone = dict.fromkeys(f"period_us_{name}" for name in ("min", "p50", "p95", "max"))
+        figures |= alone | {"period_us_reason": f"one run of {NODES} barriers gives a mean; -n does not change that"}
     return {
         "rounds": NODES,
         "warmup": NODES,
         "launches": len(outcomes),
-        **summarise(periods, "period_us"),
+        **figures,
         **median_interval(periods).row("period_us_of_launches"),
         "mean_period_us": float(periods.mean()),
     }
@@ -233,32 +261,27 @@ def _replay_row(barrier: Barrier, mode: str, outcomes: list[Outcome], samples: d
 # -- does it block? ---------------------------------------------------------------------------------------------------
 
 
-def _self_tests(machine: Machine, world: World, config: BarrierConfig) -> list[Row]:
+def _self_tests(machine: Machine, world: World, config: BarrierConfig) -> Iterator[Row]:
     """One rank starts a round DELAY_NS late: no other rank may leave that round before. The same test must fail on
     a barrier without its wait.
 
     Each of the others was there before the late rank began to be late, since that one had passed earlier rounds with
     them; so by its own timer the whole kernel takes at least the delay, however the launches were staggered.
     """
-    checks = []
+    late = f"{world.size} ranks: one {DELAY_NS / 1e3:.0f} µs late"
     for order in config.orders:
         shortest = _least_span_us(Barrier(machine, world, order, config, inject=True))
-        checks.append(
-            {
-                "name": f"{order} barrier blocks, {world.size} ranks",
-                "passed": shortest >= DELAY_NS / 1e3 - TIMER_STEP_US,
-                "text": f"one rank {DELAY_NS / 1e3:.0f} us late, no other leaves before {shortest:.1f} us",
-            }
-        )
-    shortest = _least_span_us(Barrier(machine, world, "publishing", config, no_wait=True, inject=True))
-    checks.append(
-        {
-            "name": f"control without a wait is caught, {world.size} ranks",
-            "passed": shortest < DELAY_NS / 1e3 * 0.5,
-            "text": f"one rank {DELAY_NS / 1e3:.0f} us late, another leaves after {shortest:.1f} us",
+        yield {
+            "name": f"{order} barrier blocks",
+            "passed": shortest >= DELAY_NS / 1e3 - TIMER_STEP_US,
+            "text": f"{late}, no other leaves before {shortest:.1f} µs",
         }
-    )
-    return checks
+    shortest = _least_span_us(Barrier(machine, world, "publishing", config, no_wait=True, inject=True))
+    yield {
+        "name": "control without a wait is caught",
+        "passed": shortest < DELAY_NS / 1e3 * 0.5,
+        "text": f"{late}, another leaves after {shortest:.1f} µs",
+    }
 
 
 def _least_span_us(barrier: Barrier) -> float:
@@ -287,9 +310,8 @@ def _inject(machine: Machine, world: World, config: BarrierConfig) -> None:
         during = f"a grid of {room + 1} blocks a rank where {room} are resident"
     else:
         barrier = Barrier(machine, world, "publishing", config, inject=True)
-        kind, delay_ns = {"dead-rank": (DIE, 0), "drop-signal": (DROP, 0)}.get(
-            config.inject, (DELAY, int(config.inject.removeprefix("stall=") or 0) * 1000 if "=" in config.inject else 0)
-        )
+        kind = {"dead-rank": DIE, "drop-signal": DROP}.get(config.inject, DELAY)
+        delay_ns = amount(config.inject) * 1000
         # a dropped signal only shows if no later one follows: sequences heal
         launches = barrier.rounds(SELF_TEST_ROUND, kind, rank=world.size - 1, round_=SELF_TEST_ROUND, delay_ns=delay_ns)
         during = f"--inject {config.inject}"

@@ -8,11 +8,15 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from pcietool.errors import UsageError
 from pcietool.machines.base import Launch, Machine
+from pcietool.probes.injections import checked
 from pcietool.probes.world import Transport, World
 
+FLOOR_NEEDS = "floor is a loop of one warp and only exists in-kernel"
+INJECTIONS = ("dead-rank", "drop-signal", "beyond-residency", "stall=US")
 Order = Literal["publishing", "relaxed", "article", "floor"]
 Mode = Literal["in-kernel", "launched", "graph"]
 ORDERS: dict[Order, int] = {"publishing": 0, "relaxed": 1, "article": 2, "floor": 3}
@@ -42,7 +46,18 @@ class BarrierConfig(BaseModel):
     orders: tuple[Order, ...] = ("publishing", "relaxed", "article", "floor")
     modes: tuple[Mode, ...] = ("in-kernel", "launched", "graph")
     sweep: bool = False
-    inject: Annotated[str, Field(pattern=r"^(dead-rank|drop-signal|beyond-residency|stall=\d+)$")] | None = None
+    inject: str | None = None
+
+    @field_validator("inject")
+    @classmethod
+    def _known(cls, inject: str | None) -> str | None:
+        return checked(inject, INJECTIONS)
+
+    @model_validator(mode="after")
+    def _something_to_measure(self) -> BarrierConfig:
+        if self.modes and set(self.orders) == {"floor"} and "in-kernel" not in self.modes:
+            raise UsageError(f"--order floor: {FLOOR_NEEDS}; add --mode in-kernel, or take another order")
+        return self
 
 
 class Barrier:
@@ -64,6 +79,8 @@ class Barrier:
         self.nanosleep_ns = ARTICLE_NANOSLEEP_NS if order == "article" else config.nanosleep_ns
         self.blocks = 1 if order == "floor" else config.blocks
         self.threads = 32 if order == "floor" else config.threads
+        if self.threads < world.size:
+            raise UsageError(f"--order {order}: {self.threads} threads cannot serve {world.size} ranks, one each")
         defines = {
             "ORDER": ORDERS[order],
             "BLOCKS": self.blocks,

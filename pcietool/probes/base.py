@@ -49,6 +49,8 @@ class ProbeResult:
     is no such pair. Rows with "in_matrix" set are what it was made of, and no table repeats them."""
     hang: dict[str, Any] | None = None
     """For status hang: records, arrival matrix, proof (emulator)."""
+    effort: dict[str, Any] = field(default_factory=dict)
+    """How much was measured, with every default filled in; JSON values only."""
     samples: dict[str, Any] = field(default_factory=dict, repr=False)
     """Raw samples by name, numpy arrays; only written with --raw."""
 
@@ -58,6 +60,9 @@ class Observer(Protocol):
 
     def progress(self, text: str) -> None:
         """What is being measured right now; shown on stderr."""
+
+    def begin(self, result: ProbeResult) -> None:
+        """A part whose rows and checks grow from now on. If it is never finished, this is what remains of it."""
 
     def result(self, result: ProbeResult) -> None:
         """A finished part. A probe calls it once per transport."""

@@ -31,6 +31,8 @@ CPU_CAN_JOIN: tuple[Operation, ...] = ("add", "inc", "cas")
 KEPT_OLD_VALUES = 2**20
 """Of one requester; mirrors kernels/atomics.cu."""
 WORD_RANGE = 2**32
+MOST_BLOCKS = 65_535
+"""More than any GPU has at once."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,13 @@ class Grid:
     @classmethod
     def parse(cls, text: str) -> Grid:
         """Of "64x256". Raises UsageError."""
-        match = re.fullmatch(r"([1-9]\d{0,4})x([1-9]\d{0,3})", text)
+        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text, re.ASCII)
         if match is None:
             raise UsageError(f"--concurrency {text}: write it as blocks x threads of each GPU, such as 64x256")
-        return cls(int(match[1]), int(match[2]))
+        blocks, threads = (int(digits[:10]) for digits in match.groups())
+        if blocks > MOST_BLOCKS:
+            raise UsageError(f"--concurrency {text}: too many blocks, no GPU has more than {MOST_BLOCKS:,} at once")
+        return cls(blocks, threads)
 
     @property
     def size(self) -> int:
@@ -161,7 +166,8 @@ class Counter:
             if gpu != dead
         ]
         agents = [self._agent(form, each)] * requesters.cpu
-        outcome = finished(self.machine.run(launches, self.timeout_s, agents), f"{form} by {requesters}, {grid}")
+        during = f"{form} by {requesters}, {grid}" if dead is None else f"--inject dead-rank, GPU {dead} not started"
+        outcome = finished(self.machine.run(launches, self.timeout_s, agents), during)
 
         expected = sum(int(self._counted[gpu].read(np.uint32, grid.size).sum()) for gpu in requesters.gpus)
         expected += each * requesters.cpu
@@ -217,6 +223,8 @@ class Counter:
         """Of all GPUs, or (None, why not)."""
         if form.kind != "atom":
             return None, None
+        if requesters.cpu:
+            return None, "no old values returned twice where the CPU counts: what it saw is not recorded"
         if each > KEPT_OLD_VALUES:
             return None, f"old values are only kept of {KEPT_OLD_VALUES:,} operations a GPU; use fewer --iters"
         if not complete:

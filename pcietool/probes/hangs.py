@@ -7,6 +7,9 @@ from dataclasses import asdict
 from pcietool.machines.base import Hang, Outcome
 from pcietool.probes.base import ProbeResult, Status
 
+SHORT_WAIT_NS = 10e6
+"""A wait that gave up earlier says more about --timeout than about the machine."""
+
 
 class Hung(Exception):
     """A round hung; nothing more can be measured on this transport."""
@@ -48,6 +51,11 @@ def advice(hang: Hang) -> str:
     """What to look at, from what the waits saw."""
     if not hang.records:
         return "no wait of ours timed out: the kernel itself does not end; look at the GPU with nvidia-smi"
+    longest_ns = max(record.since_entry_ns for record in hang.records)
+    if longest_ns < SHORT_WAIT_NS:
+        return (
+            f"the longest wait lasted {longest_ns / 1e6:.3g} ms: --timeout may be too short, give it a second or more"
+        )
     writers = {record.col for record in hang.records if record.reason == "deadline" and record.row > 0}
     if len(writers) == 1:
         return (
@@ -55,4 +63,4 @@ def advice(hang: Hang) -> str:
         )
     if not writers:
         return "blocks wait for blocks of their own GPU: the grid has more blocks than are resident; use fewer"
-    return "several writers are missing: compare the matrix with the links between those GPUs (doctor, IOMMU, ACS)"
+    return "several writers are missing: compare the matrix with the links between those GPUs (IOMMU, ACS)"

@@ -6,23 +6,25 @@ right (`signal_checks`).
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from pcietool.machines.base import Machine
 from pcietool.probes import signal_checks as checks
-from pcietool.probes.base import Observer, ProbeResult, Row, Status
-from pcietool.probes.hangs import Hung, hung
+from pcietool.probes.base import Observer, ProbeResult, Row
+from pcietool.probes.injections import survived
+from pcietool.probes.parts import run_parts
 from pcietool.probes.ping_pong import Table, slot_rows
 from pcietool.probes.signal_config import Effort, SignalConfig
 from pcietool.probes.signal_trials import Bench, Trial, base_trial, every_pair, ordered_pairs, under_load, variations
-from pcietool.probes.world import SELF_RANKS, Transport, Waived, World, runnable
+from pcietool.probes.world import SELF_RANKS, Transport, World, runnable
 from pcietool.units import micros
 
 NAME = "signal-latency"
 METHOD = (
     "one way: half of a round trip, in which one block stores round k to its partner's slot (st.release.sys) and the"
     " partner waits and answers, begun by the writer; each round by the SM clock of the block that begins, scaled to"
-    " globaltimer over the same kernel. {place}"
+    " globaltimer over the same kernel"
 )
 PLACES: dict[Transport, str] = {
     "peer": "Slots lie in the memory of the GPU that waits; with remote polls, in that of the GPU that writes.",
@@ -33,53 +35,47 @@ PLACES: dict[Transport, str] = {
 
 def run(machine: Machine, config: SignalConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
-    results = []
-    for transport in runnable(machine, config.transport):
-        if isinstance(transport, Waived):
-            method = METHOD.format(place=PLACES[transport.transport])
-            result = ProbeResult(NAME, Status.WAIVED, "not run", transport.transport, method, reason=transport.reason)
-        else:
-            result = _measure(machine, transport, config, observer)
-        results.append(result)
-        observer.result(result)
-        if result.hang and result.hang["limit"] == "host join timeout":
-            break
-    return results
+
+    def measure(transport: Transport, result: ProbeResult) -> None:
+        _measure(machine, transport, config, observer, result)
+
+    def method(transport: Transport) -> str:
+        return f"{METHOD}\n{PLACES[transport]}"
+
+    return run_parts(NAME, runnable(machine, config.transport), method, measure, observer)
 
 
-def _measure(machine: Machine, transport: Transport, config: SignalConfig, observer: Observer) -> ProbeResult:
-    result = ProbeResult(NAME, Status.PASS, "", transport, METHOD.format(place=PLACES[transport]))
+def _measure(
+    machine: Machine, transport: Transport, config: SignalConfig, observer: Observer, result: ProbeResult
+) -> None:
+    """Raises Hung."""
     effort = Effort.of(machine.backend, config)
+    result.effort = asdict(effort)
     table = _table(machine, transport, effort, config)
     world = table.world
     base = base_trial(config, world)
     bench = Bench(table, effort, result, observer)
-    try:
-        if config.inject:
-            bench.wrong += checks.inject(table, config.inject, base.pairs[0])
-        pair_rows = [row | {"in_matrix": True} for row in bench.compare(every_pair(base, world))]
-        result.matrix = _matrix(world, pair_rows)
-        result.rows += pair_rows
-        result.rows += bench.compare(variations(base, config, effort, world))
-        if config.loads:
-            loaded = Bench(table, effort.under_load(), result, observer)
-            result.rows += loaded.compare([base, *under_load(base, config, world)])[1:]
-            bench.wrong += loaded.wrong
-        if transport == "peer" and "remote" in config.polls:
-            result.rows += bench.remote_pollers(base.pairs[0])
-        result.checks += checks.self_tests(table, ordered_pairs(world))
-        floor = _floor(machine, base, effort, config, result, observer)
-    except Hung as stopped:
-        hang = hung(NAME, transport, result.method, stopped.hang, stopped.during)
-        hang.rows, hang.matrix = result.rows, result.matrix
-        return hang
+    if config.inject:
+        bench.wrong += checks.inject(table, config.inject, base.pairs[0])
+        result.checks.append(survived(config.inject))
+    pair_rows = [row | {"in_matrix": True} for row in bench.compare(every_pair(base, world))]
+    result.matrix = _matrix(world, pair_rows)
+    result.rows += pair_rows
+    result.rows += bench.compare(variations(base, config, effort, world))
+    if config.loads:
+        loaded = Bench(table, effort.under_load(), result, observer)
+        result.rows += loaded.compare([base, *under_load(base, config, world)])[1:]
+        bench.wrong += loaded.wrong
+    if transport == "peer" and "remote" in config.polls:
+        result.rows += bench.remote_pollers(base.pairs[0])
+    result.checks += checks.self_tests(table, ordered_pairs(world))
+    floor = _floor(machine, base, effort, config, result, observer)
     result.checks += [checks.payload_check(bench.wrong, result.rows), checks.guard_check(world)]
     result.checks += checks.plausibility(machine, world, result.matrix["cells"], floor)
     table.free()
     world.free()
     result.status, result.reason = checks.judge(result.checks)
     result.verdict = _verdict(result, pair_rows)
-    return result
 
 
 def _table(machine: Machine, transport: Transport, effort: Effort, config: SignalConfig) -> Table:
@@ -114,8 +110,8 @@ def _matrix(world: World, rows: list[Row]) -> dict[str, Any]:
 def _verdict(result: ProbeResult, rows: list[Row]) -> str:
     medians = sorted(row["one_way_us_p50"] for row in rows)
     middle, least, most = medians[(len(medians) - 1) // 2], medians[0], medians[-1]
-    spread = f", {micros(least)} to {micros(most)} us by pair" if micros(least) != micros(most) else ""
+    spread = f", {micros(least)} to {micros(most)} µs by pair" if micros(least) != micros(most) else ""
     believable = all(check["passed"] for check in result.checks if check.get("severity") == "warn")
     return (
-        f"a signal takes {micros(middle)} us one way (median{spread}), which is {'' if believable else 'not '}plausible"
+        f"a signal takes {micros(middle)} µs one way (median{spread}), which is {'' if believable else 'not '}plausible"
     )

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from pcietool.machines.base import Machine
 from pcietool.probes.base import Row, Status
+from pcietool.probes.injections import amount
 from pcietool.probes.ping_pong import Form, Game, Table
 from pcietool.probes.signal_roles import Injection, Kind, Pair
 from pcietool.probes.world import World
@@ -62,10 +63,10 @@ def _play(
 
 def inject(table: Table, name: str, pair: Pair) -> list[str]:
     """The failure that the user asked for. Raises Hung for those that end in a hang; else what was found wrong."""
-    kind, _, delay_us = name.partition("=")
+    kind, _, _ = name.partition("=")
     payload = kind in ("corrupt-payload", "early-signal")
     form, nbytes = Form(payload=payload, inject=True), table.most_payload if payload else 0
-    return _play(table, [pair], form, INJECTIONS[kind], nbytes, f"--inject {name}", int(delay_us or 0) * 1000)
+    return _play(table, [pair], form, INJECTIONS[kind], nbytes, f"--inject {name}", amount(name) * 1000)
 
 
 def payload_check(wrong: Sequence[str], rows: Sequence[Row]) -> Row:
@@ -87,13 +88,13 @@ def plausibility(machine: Machine, world: World, matrix: Sequence[Sequence[float
     least, most = min(medians), max(medians)
     checks: list[Row] = []
     if world.transport != "self":
-        text = f"{micros(least)} us at least, {micros(floor)} us between two blocks of one GPU"
+        text = f"{micros(least)} µs at least, {micros(floor)} µs between two blocks of one GPU"
         beyond = text if least >= floor else f"{text}: faster than without a link is an error of measurement"
         checks.append(_doubt("slower than inside one GPU", least >= floor, beyond))
     if crosses_pcie(machine, world):
         low, high = PLAUSIBLE_PCIE_US
         believable = low <= least and most <= high
-        text = f"{micros(least)} to {micros(most)} us one way, believable from {low:g} to {high:g} us"
+        text = f"{micros(least)} to {micros(most)} µs one way, believable from {low:g} to {high:g} µs"
         error = "" if believable else ": an error of measurement, or the cost of a launch"
         checks.append(_doubt("plausible for PCIe", believable, text + error))
     return checks

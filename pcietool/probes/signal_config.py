@@ -8,9 +8,11 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pcietool.machines.base import Backend
+from pcietool.probes.injections import checked
 from pcietool.probes.ping_pong import MAX_ROUNDS, WORD, Bulk, Load, Poll, Wait
 from pcietool.probes.world import Transport
 
+INJECTIONS = ("dead-rank", "drop-signal", "corrupt-payload", "early-signal", "stall=US")
 Pairing = Literal["isolated", "disjoint", "all"]
 """Which pairs play in one launch: one, as many as share no GPU, or every ordered pair."""
 LOADS: tuple[Load, ...] = ("push", "pull", "both")
@@ -38,9 +40,12 @@ class SignalConfig(BaseModel):
     min_bytes: PayloadBytes = WORD
     max_bytes: PayloadBytes | None = None
     factor: Annotated[int, Field(ge=2)] = 8
-    inject: (
-        Annotated[str, Field(pattern=r"^(dead-rank|drop-signal|corrupt-payload|early-signal|stall=\d+)$")] | None
-    ) = None
+    inject: str | None = None
+
+    @field_validator("inject")
+    @classmethod
+    def _known(cls, inject: str | None) -> str | None:
+        return checked(inject, INJECTIONS)
 
     @field_validator("polls", "waits", "nanosleeps_ns", "pairings")
     @classmethod

@@ -5,17 +5,19 @@ Each push with signals is compared with the same copy without any, in turns. Mus
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
 from pcietool.errors import CompileError, PtxError, UsageError
 from pcietool.machines.base import Machine
 from pcietool.probes.base import Observer, ProbeResult, Row, Status
-from pcietool.probes.hangs import Hung, hung
+from pcietool.probes.hangs import Hung
+from pcietool.probes.injections import amount
+from pcietool.probes.parts import run_parts
 from pcietool.probes.pushing import FIRST_ROW, Injection, Path, Pushed, Pusher
 from pcietool.probes.watermark_config import Effort, WatermarkConfig, chunk_sizes, sm_counts
-from pcietool.probes.world import SELF_RANKS, Transport, Waived, runnable
+from pcietool.probes.world import SELF_RANKS, Transport, runnable
 from pcietool.protocol.chunks import ARTICLE_CHUNK, ChunkPlan
 from pcietool.stats import median_interval, paired_ratio
 from pcietool.units import gb_per_s
@@ -37,33 +39,26 @@ METHOD = (
 
 def run(machine: Machine, config: WatermarkConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
-    results = []
-    for transport in runnable(machine, config.transport):
-        if isinstance(transport, Waived):
-            result = _result(config, transport.transport)
-            result.status, result.verdict, result.reason = Status.WAIVED, "not run", transport.reason
-        else:
-            result = _measure(machine, transport, config, observer)
-        results.append(result)
-        observer.result(result)
-        if result.hang and result.hang["limit"] == "host join timeout":
-            break
-    return results
+
+    def measure(transport: Transport, result: ProbeResult) -> None:
+        _measure(machine, transport, config, observer, result)
+
+    method = METHOD.format(pattern=config.pattern)
+    return run_parts(NAME, runnable(machine, config.transport), lambda transport: method, measure, observer)
 
 
-def _result(config: WatermarkConfig, transport: Transport) -> ProbeResult:
-    return ProbeResult(NAME, Status.PASS, "", transport, METHOD.format(pattern=config.pattern))
-
-
-def _measure(machine: Machine, transport: Transport, config: WatermarkConfig, observer: Observer) -> ProbeResult:
+def _measure(
+    machine: Machine, transport: Transport, config: WatermarkConfig, observer: Observer, result: ProbeResult
+) -> None:
+    """Raises Hung."""
     effort = Effort.of(machine, config)
+    result.effort = asdict(effort)
     shape = effort.shape
     chunks = chunk_sizes(config, shape.rows)
     several = SELF_RANKS if transport == "self" else len(machine.devices)
     world = 2 if config.pattern == "one-to-one" else several
     most_chunks = ChunkPlan(shape.rows, min(chunks), 1).chunks
     pusher = Pusher(machine, transport, config.pattern, world, shape, most_chunks, config.seed)
-    result = _result(config, transport)
     bench = Bench(pusher, config, effort, observer, result)
     try:
         for path in effort.paths:
@@ -77,12 +72,11 @@ def _measure(machine: Machine, transport: Transport, config: WatermarkConfig, ob
                 for chunk_rows in chunks:
                     bench.measure(path, sms, chunk_rows)
         if bench.measured:
-            result.checks = [*bench.controls(), _guards(pusher)]
+            result.checks += [*bench.controls(), _guards(pusher)]
     except Hung as stopped:
-        return _hung(result, stopped, pusher, bench)
+        raise _with_chunk(stopped, bench.pushing) from stopped
     pusher.free()
     result.status, result.verdict, result.reason = judge(result.rows, result.checks)
-    return result
 
 
 def why_not(machine: Machine, pusher: Pusher, path: Path) -> str | None:
@@ -225,7 +219,7 @@ class Bench:
         """A chunk that is never published; raises Hung."""
         sms = sm_counts(self.config, self.effort, self.pusher.most_sms(), self.pusher.machine)[0]
         plan = self.pushing = self.plan(sms, ARTICLE_CHUNK if ARTICLE_CHUNK in chunks else min(chunks))
-        dropped = self.config.dropped_chunk
+        dropped = amount(self.config.inject or "")
         if dropped >= plan.chunks:
             raise UsageError(f"--inject drop-chunk={dropped}: chunks are numbered 0 to {plan.chunks - 1} here")
         self.pusher.push(path, plan, sms, self.config.timeout_s, injection="drop", injected=dropped)
@@ -241,16 +235,15 @@ def _guards(pusher: Pusher) -> Row:
     return {"name": "guard words", "passed": not damage, "text": "; ".join(damage) or "untouched"}
 
 
-def _hung(result: ProbeResult, stopped: Hung, pusher: Pusher, bench: Bench) -> ProbeResult:
-    """As `hung`, with the chunk and the rows that the first missing slot stands for."""
-    found = hung(NAME, result.transport, result.method, stopped.hang, stopped.during)
+def _with_chunk(stopped: Hung, pushing: ChunkPlan | None) -> Hung:
+    """Also says which chunk and rows the first missing slot stands for."""
     first = next((r for r in stopped.hang.records if r.reason == "deadline" and r.row >= FIRST_ROW), None)
-    if first is not None and bench.pushing is not None:
-        chunk = first.row - FIRST_ROW
-        rows = bench.pushing.rows_of(chunk)
-        missing = f"chunk {chunk} (rows {rows.start} to {rows.stop - 1}) from rank {first.col} was never published"
-        found.verdict = f"hang during {stopped.during}: {missing}; {first}"
-    return replace(found, rows=result.rows, checks=result.checks)
+    if first is None or pushing is None:
+        return stopped
+    chunk = first.row - FIRST_ROW
+    rows = pushing.rows_of(chunk)
+    missing = f"chunk {chunk} (rows {rows.start} to {rows.stop - 1}) from rank {first.col} was never published"
+    return Hung(stopped.hang, f"{stopped.during}: {missing}")
 
 
 # -- what it means ----------------------------------------------------------------------------------------------------
@@ -271,7 +264,7 @@ def judge(rows: list[Row], checks: list[Row]) -> tuple[Status, str, str | None]:
     for row in measured:
         if not row["correct"]:
             where = f"{row['path']}, {row['sms']} SMs, {row['chunk_rows']}-row chunks"
-            return Status.FAIL, verdict, f"{where}: {row['wrong']}; this path loses or reorders writes, see doctor"
+            return Status.FAIL, verdict, f"{where}: {row['wrong']}; this path loses or reorders writes"
     for check in checks:
         if not check["passed"]:
             return Status.FAIL, verdict, f"{check['name']}: {check['text']}; no figure of this run can be trusted"

@@ -5,7 +5,6 @@ Must not touch memory or launch anything.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Machine
+from pcietool.probes.injections import checked
 from pcietool.probes.pushing import Path
 from pcietool.probes.streams import Pattern, Shape
 from pcietool.probes.world import Transport
@@ -21,7 +21,6 @@ from pcietool.protocol.chunks import LARGEST_COUNT, Count, parse_counts
 Dtype = Literal["bf16", "fp16", "fp8", "fp32"]
 DTYPE_BYTES: dict[Dtype, int] = {"bf16": 2, "fp16": 2, "fp8": 1, "fp32": 4}
 DEFAULT_CHUNKS: tuple[Count, ...] = (1, 8, 16, 64, 256, "all")
-_DROP = re.compile(r"drop-chunk=(\d{1,9})")
 
 
 class WatermarkConfig(BaseModel):
@@ -57,16 +56,7 @@ class WatermarkConfig(BaseModel):
     @field_validator("inject")
     @classmethod
     def _known(cls, inject: str | None) -> str | None:
-        if inject is not None and not _DROP.fullmatch(inject):
-            raise UsageError(f"--inject {inject}: watermark knows drop-chunk=NUMBER")
-        return inject
-
-    @property
-    def dropped_chunk(self) -> int:
-        """Of `inject`, which must be given."""
-        match = _DROP.fullmatch(self.inject or "")
-        assert match is not None
-        return int(match[1])
+        return checked(inject, ("drop-chunk=NUMBER",))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, Buffer, Machine, Place, on_device
+from pcietool.probes.placement import STEP_BYTES, near
 from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES, SlotMap
 
 Transport = Literal["peer", "host", "self"]
@@ -76,20 +77,33 @@ class World:
     slots: tuple[Buffer, ...]
     tables: dict[int, Buffer]
     sequences: dict[int, Buffer]
+    poll_cycles: dict[str, float] | None = None
+    """What a poll takes where the slots lie, "nearest", and at the worst place that was tried, "farthest": SM cycles,
+    worst rank. None where slots are not placed: in host memory, and arrays too large for it."""
 
     @classmethod
     def build(cls, machine: Machine, transport: Transport, world: int, rows: int) -> World:
         """`world` ranks with `rows` rows of slots each (one column a rank)."""
         device_of = (0,) * world if transport == "self" else tuple(range(world))
         slot_map = SlotMap(rows, world)
-        slots = []
+        slots: list[Buffer] = []
+        placements = []
         for rank, device in enumerate(device_of):
-            place = HOST if transport == "host" else on_device(device)
-            slots.append(machine.alloc(place, slot_map.padded_nbytes, f"slots of rank {rank}"))
+            name, nbytes = f"slots of rank {rank}", slot_map.padded_nbytes
+            if transport == "host" or nbytes > STEP_BYTES:
+                slots.append(machine.alloc(HOST if transport == "host" else on_device(device), nbytes, name))
+                continue
+            placed = near(machine, device, nbytes, GUARD_BYTES + slot_map.offset(rows - 1, 0), name)
+            slots.append(placed.memory)
+            placements.append(placed)
         devices = sorted(set(device_of))
         tables = {device: machine.alloc(on_device(device), 8 * world, "slot table") for device in devices}
         sequences = {device: machine.alloc(on_device(device), 4 * world, "sequence numbers") for device in devices}
-        built = cls(machine, transport, device_of, slot_map, tuple(slots), tables, sequences)
+        poll_cycles = {
+            "nearest": max(placed.nearest_cycles for placed in placements),
+            "farthest": max(placed.farthest_cycles for placed in placements),
+        } if placements else None  # fmt: skip
+        built = cls(machine, transport, device_of, slot_map, tuple(slots), tables, sequences, poll_cycles)
         built.reset()
         for table in tables.values():
             table.write(built.slot_addresses)

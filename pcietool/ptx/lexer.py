@@ -1,6 +1,7 @@
 """PTX text -> tokens, and a cursor over them that the parser reads with.
 
-Knows words, numbers and punctuation only; must not know what any of them means.
+Knows words, numbers and punctuation only; must not know what any of them means. The cursor serves another language
+(litmus tests) as a subclass with its own token pattern.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from pcietool.errors import PtxError
+from pcietool.errors import PcietoolError, PtxError
 
 # Debug sections count as blank space: nothing in them concerns the program, and there is more of them than of it.
 # .loc and .file are one token with the rest of their line, since it is the newline that ends them.
@@ -45,6 +46,11 @@ class Token(NamedTuple):
 class Cursor:
     """Walks over the tokens of one text. Every error it makes is a PtxError that names line and column."""
 
+    PATTERN = _TOKEN
+    ERROR: type[PcietoolError] = PtxError
+    source = "PTX"
+    """What an error calls the text."""
+
     def __init__(self, text: str) -> None:
         self.text = text
         self._line_starts = [0, *(match.end() for match in re.finditer("\n", text))]
@@ -53,7 +59,7 @@ class Cursor:
 
     def _tokenize(self) -> list[Token]:
         tokens = []
-        for match in _TOKEN.finditer(self.text):
+        for match in self.PATTERN.finditer(self.text):
             kind = match.lastgroup or ""
             token = Token(kind, match[kind], match.start(kind))
             if kind == "unknown":
@@ -67,13 +73,13 @@ class Cursor:
         """The token's line, from 1."""
         return bisect_right(self._line_starts, token.offset)
 
-    def error(self, message: str, token: Token) -> PtxError:
+    def error(self, message: str, token: Token) -> PcietoolError:
         """To be raised by the caller."""
         line = self.line(token)
         column = token.offset - self._line_starts[line - 1] + 1
-        return PtxError(f"PTX line {line}, column {column}: {message}")
+        return self.ERROR(f"{self.source} line {line}, column {column}: {message}")
 
-    def unexpected(self, token: Token, wanted: str) -> PtxError:
+    def unexpected(self, token: Token, wanted: str) -> PcietoolError:
         """To be raised by the caller."""
         found = repr(token.text[:40]) if token.text else "the end of the text"
         return self.error(f"expected {wanted}, found {found}", token)

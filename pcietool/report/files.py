@@ -22,6 +22,8 @@ def ensure_writable(path: Path, overwrite: bool) -> None:
     """Raises OutputError if `path` cannot be written later: call it before an hour of measuring, not after."""
     if path.is_dir():
         raise OutputError(f"{path} is a directory; name a file in it")
+    if path.is_symlink() and not path.exists():
+        raise OutputError(f"{path} is a link to {path.readlink()}, which does not exist; name a file")
     if path.exists() and not path.is_file():  # to rename over /dev/null would replace it, for everybody
         raise OutputError(f"{path} is no regular file; name one")
     if path.exists() and not overwrite:

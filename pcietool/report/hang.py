@@ -14,7 +14,7 @@ from rich.text import Text
 from pcietool.protocol.watch import WaitRecord
 from pcietool.report.matrix import matrix_table
 
-LINES_SHOWN = 8
+LINES_SHOWN = 4
 
 
 def print_hang(console: Console, hang: Mapping[str, Any], advice: str | None) -> None:
@@ -23,6 +23,7 @@ def print_hang(console: Console, hang: Mapping[str, Any], advice: str | None) ->
     console.print(Text(f"hung: ended by the {hang['limit']}", style="bold red"))
     _print_some(console, [str(WaitRecord(**record)) for record in records], hang.get("dropped_records", 0))
     if records:
+        console.print(Text("slot (row, col): col is the rank that should have stored it; row 0 is a GPU's own word"))
         ranks, cells = missing_signals(records)
         console.print(matrix_table(cells, [f"rank {rank}" for rank in ranks], row_is="waiter", column_is="writer"))
         console.print(Text("a cell is the sequence seen of the sequence wanted; blank: nothing was missing"))

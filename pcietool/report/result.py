@@ -156,6 +156,7 @@ def _probe_record(result: ProbeResult) -> dict[str, Any]:
         "reason": result.reason,
         "transport": result.transport,
         "method": result.method,
+        "effort": result.effort,
         "verdict": result.verdict,
         "matrix": result.matrix,
         "rows": result.rows,

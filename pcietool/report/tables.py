@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -24,7 +24,13 @@ from pcietool.units import MISSING, micros
 
 EMULATED = "emulated: modelled, not measured"
 WIDTH_OF_PIPES = 120
+WIDEST = 1000
+"""More columns than any table has."""
+LONGEST_WORD = 16
+"""Cells up to this length are never broken."""
 
+CALM = (Status.PASS, Status.INFO, Status.WAIVED)
+"""Statuses after which nothing needs to be looked into."""
 STYLES = {
     Status.PASS: "bold green",
     Status.INFO: "bold cyan",
@@ -51,9 +57,44 @@ def make_console(file: IO[str] | None = None, color: bool = True) -> Console:
     )
 
 
-def print_verdict(console: Console, results: Sequence[ProbeResult], backend: str, label: str) -> None:
+def print_screen(
+    console: Console,
+    document: Mapping[str, Any],
+    results: Sequence[ProbeResult],
+    columns: Sequence[Column] | None,
+    hint: str = "",
+    every_check: bool = False,
+) -> None:
+    """The verdict, with `hint` where nothing is wrong, and the details if there are `columns`; the verdict once more
+    where that has pushed it off the terminal."""
+    backend = document["backend"]
+    with console.capture() as first:
+        print_verdict(console, results, backend, document["machine"]["label"], document["gpus"])
+        if hint and columns is not None and all(result.status in CALM for result in results):
+            console.print(Text(hint, style="dim"))
+    with console.capture() as rest:
+        if columns is not None:
+            print_details(console, results, columns, backend, every_check)
+    verdict, details = (_trimmed(part.get()) for part in (first, rest))
+    scrolled_off = console.is_terminal and (verdict + details).count("\n") >= console.height
+    console.file.write(f"{verdict}{details}\n{verdict}" if scrolled_off else verdict + details)
+
+
+def _trimmed(text: str) -> str:
+    return "\n".join(line.rstrip(" ") for line in text.split("\n"))
+
+
+def print_verdict(
+    console: Console,
+    results: Sequence[ProbeResult],
+    backend: str,
+    label: str,
+    gpus: Sequence[Mapping[str, Any]] = (),
+) -> None:
     """The first screen: where the figures come from, and one line for each part."""
     console.print(Text(" · ".join([*_origin(backend), label]), style="bold"))
+    for line in _renumbered(gpus):
+        console.print(Text(line))
     lines = Table.grid(padding=(0, 2))
     lines.add_column(no_wrap=True)
     lines.add_column(no_wrap=True)
@@ -64,21 +105,37 @@ def print_verdict(console: Console, results: Sequence[ProbeResult], backend: str
     console.print(lines)
 
 
-def print_details(console: Console, results: Sequence[ProbeResult], columns: Sequence[Column], backend: str) -> None:
-    """For each part: what was timed and how, its table, its self-tests, and what a hang left behind."""
+def _renumbered(gpus: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which GPU each number stands for, if --gpus gave them other numbers than the machine does."""
+    if all(gpu.get("machine_index") in (None, gpu["index"]) for gpu in gpus):
+        return []
+    return [f"GPU {gpu['index']} = index {gpu['machine_index']}, {gpu['pci']}, {gpu['uuid']}" for gpu in gpus]
+
+
+def print_details(
+    console: Console,
+    results: Sequence[ProbeResult],
+    columns: Sequence[Column],
+    backend: str,
+    every_check: bool = False,
+) -> None:
+    """For each part: what was timed and how, its table, its self-tests, and what a hang left behind. A line about the
+    method that two parts share is printed once."""
+    explained: set[str] = set()
     for result in results:
         if not (result.rows or result.checks or result.hang):
             continue
         console.print()
-        print_heading(console, [result.name, result.transport, *_origin(backend)], result.method)
+        method = [line for line in result.method.splitlines() if result.rows and line not in explained]
+        explained.update(method)
+        print_heading(console, [result.name, result.transport, *_origin(backend)], method)
         if result.matrix:
             print_matrix(console, result.matrix)
         rows = [row for row in result.rows if not row.get("in_matrix")]
         if rows:
-            console.print(rows_table(rows, columns))
+            print_rows(console, rows, columns)
             print_reasons(console, rows, columns)
-        for check in result.checks:
-            console.print(_check_line(check))
+        print_checks(console, result.checks, every_check)
         if result.hang:
             print_hang(console, result.hang, result.reason)
 
@@ -86,24 +143,49 @@ def print_details(console: Console, results: Sequence[ProbeResult], columns: Seq
 def print_matrix(console: Console, matrix: Mapping[str, Any]) -> None:
     """A result's figure for each ordered pair."""
     console.print()
-    console.print(Text(f"{matrix['figure']}, {matrix['unit']}", style="bold"))
-    console.print(matrix_table(matrix["cells"], matrix["labels"], micros if matrix["unit"] == "us" else str))
+    is_time = matrix["unit"] == "us"
+    console.print(Text(f"{matrix['figure']}, {'µs' if is_time else matrix['unit']}", style="bold"))
+    console.print(matrix_table(matrix["cells"], matrix["labels"], micros if is_time else str))
     console.print()
 
 
-def print_heading(console: Console, parts: Sequence[str], method: str) -> None:
+def print_heading(console: Console, parts: Sequence[str], method: Sequence[str]) -> None:
     """Not the title of the table, which would be as narrow as the table is."""
     console.print(Text(" · ".join(parts), style="bold"))
-    console.print(Text(method, style="italic"))
+    for line in method:
+        console.print(Text(line, style="italic"))
 
 
-def rows_table(rows: Sequence[Row], columns: Sequence[Column]) -> RenderableType:
+def print_checks(console: Console, checks: Sequence[Mapping[str, Any]], every: bool = False) -> None:
+    """Failed checks in full; those that passed as one line, unless the user wants to see `every` one."""
+    passed = [check for check in checks if check["passed"]]
+    for check in checks:
+        if every or not check["passed"]:
+            console.print(_check_line(check))
+    if passed and not every:
+        names = ", ".join(dict.fromkeys(check["name"] for check in passed))
+        plural = "" if len(passed) == 1 else "s"
+        console.print(Text.assemble(("ok", STYLES[Status.PASS]), f"    {len(passed)} check{plural}: {names}"))
+
+
+def print_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column]) -> None:
+    """Where the terminal is too narrow, lines go beyond its edge: figures that are broken in two cannot be read."""
+    table = rows_table(rows, columns)
+    least = table.__rich_measure__(console, console.options.update(max_width=WIDEST)).minimum
+    table.width = least if least > console.width else None
+    console.print(table, crop=False)
+
+
+def rows_table(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
     """A column that no row has a value for is left out; a missing value is a dash. Numbers stand to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     shown = [column for column in columns if any(row.get(column.key) is not None for row in rows)]
     for column in shown:
-        is_number = all(_is_number(row.get(column.key)) for row in rows)
-        table.add_column(Text(column.heading), justify="right" if is_number else "left", overflow="fold")
+        values = [row.get(column.key) for row in rows]
+        is_number = all(map(_is_number, values))
+        widest = max(len(text) for text in (column.heading, *(_cell(value, column.format) for value in values)))
+        least = widest if widest <= LONGEST_WORD else None
+        table.add_column(Text(column.heading), justify="right" if is_number else "left", min_width=least)
     for row in rows:
         table.add_row(*(Text(_cell(row.get(column.key), column.format)) for column in shown))
     return table

@@ -50,7 +50,7 @@ def child_that_raises(error: PcietoolError) -> Callable[..., None]:
 def run_with_child_error(error: PcietoolError, backend: BackendChoice, monkeypatch: pytest.MonkeyPatch) -> str:
     """What stderr says once the emulator took over."""
     monkeypatch.setattr(child, "run_in_child", child_that_raises(error))
-    monkeypatch.setattr(backends, "run_emulated", lambda *_: None)
+    monkeypatch.setattr(backends, "run_emulated", lambda *arguments: arguments[-1].describe({}))
     stderr = StringIO()
     backends.run_on_gpus("fake", NoOptions(), Common(backend=backend), Recorder(make_console(stderr)))
     return stderr.getvalue()

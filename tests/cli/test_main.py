@@ -1,7 +1,10 @@
 """The program as a process: exit codes, streams, start-up."""
 
+import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -9,6 +12,7 @@ import pcietool
 from pcietool import cli
 from pcietool.cli import app as application
 from pcietool.errors import NothingToRunError
+from pcietool.machines import driver_present
 
 HEAVY = ("numpy", "pandas", "cuda", "matplotlib")
 
@@ -99,6 +103,70 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     command = f"{sys.executable} -m pcietool --help | true"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
+
+
+QUICK = "barrier-latency --fabric h200-nvlink2 --transport peer --order relaxed --mode in-kernel -n 2"
+
+
+def shell(command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`command`, with PCIETOOL standing for the program and a quick measurement."""
+    command = f'set -o pipefail; PCIETOOL() {{ {sys.executable} -m pcietool {QUICK} "$@"; }}; {command}'
+    environment = {**os.environ, **environment}
+    return subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, env=environment)
+
+
+@pytest.mark.parametrize("command", ["PCIETOOL | head -1", "PCIETOOL --json - | head -1", "PCIETOOL | true"])
+def test_a_reader_that_leaves_before_the_result_changes_no_exit_code(command: str) -> None:
+    done = shell(command)
+    assert (done.returncode, "error" in done.stderr, "BrokenPipe" in done.stderr) == (0, False, False)
+    assert shell(command.replace("PCIETOOL", "PCIETOOL --inject dead-rank")).returncode == 4
+
+
+def test_a_closed_output_swallows_the_result() -> None:
+    done = shell("PCIETOOL -q >&-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert shell("PCIETOOL -q 2>&-").returncode == 0
+
+
+def test_an_output_that_knows_no_micro_sign_gets_a_question_mark() -> None:
+    done = shell("PCIETOOL", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert done.returncode == 0, done.stderr
+    assert "mean ?s" in done.stdout
+
+
+def test_lines_in_a_pipe_end_where_their_text_does() -> None:
+    assert [line for line in shell("PCIETOOL").stdout.splitlines() if line != line.rstrip()] == []
+
+
+def test_sigterm_saves_the_part_in_progress(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    arguments = f"atomic-loss --fabric h200-nvlink2 --transport host -n 20000 -c 1x1 -c 1x32 --verbose --json {path}"
+    command = [sys.executable, "-m", "pcietool", *arguments.split()]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        steps = iter(process.stderr.readline, "")
+        assert any("host: atom.sys.add by GPU 0, 1x32" in step for step in steps)
+        process.terminate()
+        out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "INTERRUPTED  host  ended early; rows so far: 1," in " ".join(out.split(" "))
+    (probe,) = json.loads(path.read_text())["probes"]
+    assert [(row["concurrency"], row["expected"]) for row in probe["rows"]] == [("1x1", 20000)]
+    assert probe["reason"] == "SIGTERM"
+
+
+@pytest.mark.skipif(driver_present(), reason="this machine has a driver")
+def test_gpus_without_a_driver_are_one_line() -> None:
+    done = pcietool_process("barrier-latency", "--backend", "cuda")
+    (line,) = done.stderr.splitlines()
+    assert (done.returncode, "no NVIDIA driver" in line) == (6, True)
+
+
+@pytest.mark.parametrize("option", ["--json", "--csv", "--out"])
+def test_an_empty_file_name_is_refused(option: str) -> None:
+    done = pcietool_process("barrier-latency", option, "")
+    assert done.returncode == 2
+    assert f"'{option}': the name is empty" in done.stderr
 
 
 def test_the_header_is_printed_for_use_elsewhere() -> None:

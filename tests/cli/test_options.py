@@ -20,6 +20,10 @@ from pcietool.errors import ExitCode, UsageError
         ({"timeout": 0.0}, "above 0"),
         ({"timeout": float("nan")}, "above 0"),
         ({"timeout": float("inf")}, "above 0"),
+        ({"timeout": 3600.1}, "3600 at most"),
+        ({"fabric": ""}, "--fabric is empty"),
+        ({"fabric": "/tmp"}, "/tmp is a directory"),
+        ({"fabric": "/dev/null"}, "no regular file"),
         ({"raw": True}, "--raw"),
         ({"raw": True, "json": Path("-")}, "--raw"),
         ({"csv": Path("-")}, "--csv needs a file"),
@@ -31,7 +35,9 @@ def test_what_makes_no_sense_is_refused_with_usage(options: dict[str, Any], mess
         Common(**options)
 
 
-@pytest.mark.parametrize("options", [{}, {"gpus": "0, 1"}, {"num_gpus": 1}, {"raw": True, "json": Path("a.json")}])
+@pytest.mark.parametrize(
+    "options", [{}, {"gpus": "0, 1"}, {"num_gpus": 1}, {"timeout": 3600.0}, {"raw": True, "json": Path("a.json")}]
+)
 def test_what_makes_sense_is_taken(options: dict[str, Any]) -> None:
     Common(**options)
 
@@ -40,12 +46,17 @@ def test_a_command_takes_its_own_options_and_the_common_ones() -> None:
     seen: list[Any] = []
 
     def command(common: Common, iters: Iterations = 5) -> ExitCode:
-        """Says what it does."""
+        """Says what
+        it does.
+
+        And
+        why.
+        """
         seen.extend((common, iters))
         return ExitCode.HANG
 
     wrapped = with_common(command)
-    assert wrapped.__doc__ == "Says what it does."
+    assert wrapped.__doc__ == "Says what it does.\n\nAnd why."
     names = list(inspect.signature(wrapped).parameters)
     assert names[:2] == ["iters", "backend"]
     assert "common" not in names

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 from pydantic import BaseModel, Field
+from typer.main import get_command
 
+from pcietool.cli.app import app
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
-from pcietool.cli.session import make_config, run_probe
+from pcietool.cli.session import make_config, option_of, run_probe
 from pcietool.errors import CompileError, ExitCode, OutputError, UsageError
+from pcietool.probes import PROBES
 from pcietool.probes.base import ProbeResult, Status
 from pcietool.report.columns import Column
 
@@ -39,8 +43,9 @@ def run(reports: Reports, **options: Any) -> ExitCode:
         recorder.describe(MACHINE)
         reports(recorder)
 
+    hint = options.pop("hint", "")
     common = Common(**{"backend": BackendChoice.emulated, **options})
-    return run_probe("fake", FakeConfig(), COLUMNS, common, {"emulated": runner})
+    return run_probe("fake", FakeConfig(), COLUMNS, common, {"emulated": runner}, hint)
 
 
 def one_part(recorder: Recorder) -> None:
@@ -51,6 +56,30 @@ def one_part(recorder: Recorder) -> None:
 def interrupted(recorder: Recorder) -> None:
     recorder.result(part())
     raise KeyboardInterrupt
+
+
+def grown(recorder: Recorder) -> None:
+    """A part in progress, with a row and a check."""
+    begun = ProbeResult("fake", Status.PASS, "", "host", "counted")
+    recorder.begin(begun)
+    begun.rows.append({"us": 2.5})
+    begun.checks.append({"name": "guards", "passed": True, "text": "untouched"})
+
+
+def interrupted_meanwhile(recorder: Recorder) -> None:
+    recorder.result(part())
+    grown(recorder)
+    raise KeyboardInterrupt
+
+
+def fails_meanwhile(recorder: Recorder) -> None:
+    grown(recorder)
+    compile_error(recorder)
+
+
+def fails_before_the_first_row(recorder: Recorder) -> None:
+    recorder.begin(ProbeResult("fake", Status.PASS, "", "host", "counted"))
+    compile_error(recorder)
 
 
 def compile_error(recorder: Recorder) -> None:
@@ -126,6 +155,10 @@ def test_an_existing_file_is_refused_before_measuring(tmp_path: Path) -> None:
 def test_two_outputs_of_one_name_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="same name"):
         run(one_part, json=tmp_path / "a", csv=tmp_path / "a")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(UsageError, match="same name"):
+        run(one_part, out=tmp_path, json=tmp_path / "d" / ".." / "fake.json")
+    assert run(one_part, out=tmp_path, json=tmp_path / "d" / "fake.json") == ExitCode.PASS
 
 
 def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,6 +170,62 @@ def test_ctrl_c_keeps_what_was_measured(tmp_path: Path, capsys: pytest.CaptureFi
     assert "INTERRUPTED" in capsys.readouterr().out
 
 
+def test_ctrl_c_keeps_the_part_in_progress(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    assert run(interrupted_meanwhile, json=path) == ExitCode.INTERRUPTED
+    _, host = json.loads(path.read_text())["probes"]
+    assert (host["transport"], host["status"], host["reason"]) == ("host", "interrupted", "Ctrl-C")
+    assert host["rows"] == [{"us": 2.5}]
+    assert [check["name"] for check in host["checks"]] == ["guards"]
+    assert host["verdict"] == "ended early; rows so far: 1, checks: 1; complete before: peer"
+
+
+def test_a_finished_part_is_not_cut_short_by_what_comes_later(tmp_path: Path) -> None:
+    def finished_then_interrupted(recorder: Recorder) -> None:
+        grown(recorder)
+        recorder.result(part(transport="host"))
+        raise KeyboardInterrupt
+
+    path = tmp_path / "result.json"
+    run(finished_then_interrupted, json=path)
+    probes = json.loads(path.read_text())["probes"]
+    assert [(probe["transport"], probe["status"]) for probe in probes] == [("host", "pass"), ("-", "interrupted")]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_other_signals_end_a_run_as_ctrl_c_does(number: signal.Signals, tmp_path: Path) -> None:
+    def signalled(recorder: Recorder) -> None:
+        grown(recorder)
+        os.kill(os.getpid(), number)
+
+    before = signal.getsignal(number)
+    path = tmp_path / "result.json"
+    assert run(signalled, json=path) == ExitCode.INTERRUPTED
+    (probe,) = json.loads(path.read_text())["probes"]
+    assert (probe["rows"], probe["reason"]) == ([{"us": 2.5}], number.name)
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    def signalled(recorder: Recorder) -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+        recorder.result(part())
+
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert run(signalled) == ExitCode.PASS
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_failure_keeps_the_part_in_progress(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    with pytest.raises(CompileError):
+        run(fails_meanwhile, json=path)
+    (probe,) = json.loads(path.read_text())["probes"]
+    assert (probe["status"], probe["transport"], probe["rows"]) == ("error", "host", [{"us": 2.5}])
+
+
 def test_a_failure_keeps_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     with pytest.raises(CompileError, match="no such thing"):
@@ -146,9 +235,12 @@ def test_a_failure_keeps_what_was_measured(tmp_path: Path) -> None:
     assert document["probes"][1]["reason"] == "barrier.cu:3: no such thing"
 
 
-def test_a_failure_before_any_result_leaves_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("failure", [compile_error, fails_before_the_first_row])
+def test_a_failure_before_any_row_leaves_no_file(
+    failure: Reports, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(CompileError):
-        run(compile_error, json=tmp_path / "result.json")
+        run(failure, json=tmp_path / "result.json")
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""
 
@@ -168,8 +260,16 @@ def test_a_result_that_cannot_be_written_is_still_shown(tmp_path: Path, capsys: 
 
 def test_a_config_says_in_one_line_what_is_wrong() -> None:
     assert make_config(FakeConfig, iterations=2) == FakeConfig(iterations=2)
-    with pytest.raises(UsageError, match=r"iterations: .*greater than or equal to 1"):
+    with pytest.raises(UsageError, match=r"^--iters 0: must be greater than or equal to 1$"):
         make_config(FakeConfig, iterations=0)
+
+
+@pytest.mark.parametrize("model", [model for model, _ in PROBES.values()])
+def test_every_field_is_called_as_its_option_is(model: type[BaseModel]) -> None:
+    """A field that no option sets may only be one that commands fill in by themselves."""
+    commands: Any = get_command(app)
+    options = {name for command in commands.commands.values() for option in command.params for name in option.opts}
+    assert {option_of(field) for field in model.model_fields.keys() - {"launches"}} <= options
 
 
 class FullDisk(io.StringIO):
@@ -182,6 +282,29 @@ def test_a_full_disk_behind_stdout_is_one_line(options: dict[str, Any], monkeypa
     monkeypatch.setattr("sys.stdout", FullDisk())
     with pytest.raises(OutputError, match="No space left"):
         run(one_part, **options)
+
+
+def test_a_hint_follows_a_verdict_without_fault_only(capsys: pytest.CaptureFixture[str]) -> None:
+    for status, shown in ((Status.INFO, True), (Status.FAIL, False)):
+
+        def reports(recorder: Recorder, status: Status = status) -> None:
+            recorder.result(part(status))
+
+        run(reports, hint="read the docs")
+        assert ("read the docs" in capsys.readouterr().out) is shown
+    run(one_part, hint="read the docs", quiet=True)
+    assert "read the docs" not in capsys.readouterr().out
+
+
+def test_the_config_says_what_ran_where_the_user_chose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    def reports(recorder: Recorder) -> None:
+        devices = [{"index": 0, "machine_index": 3}, {"index": 1, "machine_index": 1}]
+        recorder.describe({**MACHINE, "devices": devices, "facts": {"fabric": "fake"}})
+        one_part(recorder)
+
+    run(reports, json=Path("-"))
+    config = json.loads(capsys.readouterr().out)["config"]
+    assert (config["gpus"], config["num_gpus"], config["fabric"]) == (["3", "1"], 2, "fake")
 
 
 def test_a_bug_names_its_kind(capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,7 +51,7 @@ def test_document_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
     [
         (("-n", "0"), "iters"),
         (("-b", "12"), "multiple of 8"),
-        (("-b", "0"), "min_bytes"),
+        (("-b", "0"), "--min-bytes 0"),
         (("-b", "ten"), "is not a size"),
         (("-e", "1M"), "65536"),
         (("-b", "64", "-e", "8"), "below"),

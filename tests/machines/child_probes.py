@@ -56,11 +56,66 @@ def interruptible(machine, config, observer):
     time.sleep(60)
 
 
+def grown(observer, transport="peer"):
+    """A part in progress, with a row that was announced by what came after it, and one that was not."""
+    result = ProbeResult("growing", Status.PASS, "", transport, "by hand")
+    observer.begin(result)
+    result.rows.append({"one_way_us": np.float64(1.5)})
+    observer.progress("one row")
+    result.checks.append({"name": "guards", "passed": True, "text": "untouched"})
+    result.rows.append({"one_way_us": 2.5})
+    return result
+
+
+def growing_then_finished(machine, config, observer):
+    result = grown(observer)
+    result.verdict = "fine"
+    observer.result(result)
+
+
+def growing_then_error(machine, config, observer):
+    grown(observer)
+    raise CompileError("the compiler refused it")
+
+
+def growing_then_interrupted(machine, config, observer):
+    grown(observer)
+    observer.progress("now")
+    time.sleep(60)
+
+
+def growing_then_silent(machine, config, observer):
+    grown(observer)
+    machine._announce("spin_forever on GPU 0", 0.2)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    time.sleep(60)
+
+
+def orphaned(machine, config, observer):
+    observer.progress(str(os.getpid()))
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    time.sleep(60)
+
+
 def usage(machine, config, observer):
     raise UsageError("that makes no sense")
 
 
 PROBES = {
     probe.__name__: (Config, probe)
-    for probe in (finished, refused, stuck_kernel, broken, crashes, silent, interruptible, usage)
+    for probe in (
+        finished,
+        refused,
+        stuck_kernel,
+        broken,
+        crashes,
+        silent,
+        interruptible,
+        usage,
+        growing_then_finished,
+        growing_then_error,
+        growing_then_interrupted,
+        growing_then_silent,
+        orphaned,
+    )
 }

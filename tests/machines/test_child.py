@@ -1,5 +1,8 @@
 """The parent's side against a real child process on the emulated tenant."""
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -17,7 +20,7 @@ pytestmark = pytest.mark.timeout(60)
 
 class Observer:
     def __init__(self, on_progress=lambda text: None):
-        self.machine, self.progressed, self.results = None, [], []
+        self.machine, self.progressed, self.results, self.begun = None, [], [], None
         self._on_progress = on_progress
 
     def describe(self, machine):
@@ -26,6 +29,9 @@ class Observer:
     def progress(self, text):
         self.progressed.append(text)
         self._on_progress(text)
+
+    def begin(self, result):
+        self.begun = result
 
     def result(self, result):
         self.results.append(result)
@@ -101,6 +107,68 @@ def test_ctrl_c_is_passed_on_and_results_stay():
         run("interruptible", observer)
     assert time.monotonic() - began < 20
     assert [result.verdict for result in observer.results] == ["first part"]
+
+
+GROWN_ROWS = [{"one_way_us": 1.5}, {"one_way_us": 2.5}]
+
+
+def test_a_part_grows_at_the_parent_until_it_is_finished():
+    seen = []
+    observer = Observer(lambda text: seen.extend(observer.begun.rows))
+    (result,) = run("growing_then_finished", observer)
+    assert seen == GROWN_ROWS[:1]
+    assert (result.verdict, result.rows, len(result.checks)) == ("fine", GROWN_ROWS, 1)
+
+
+def test_an_error_leaves_the_part_in_progress():
+    observer = Observer()
+    with pytest.raises(CompileError):
+        run("growing_then_error", observer)
+    assert (observer.begun.transport, observer.begun.rows) == ("peer", GROWN_ROWS)
+    assert [check["name"] for check in observer.begun.checks] == ["guards"]
+    assert observer.results == []
+
+
+def test_ctrl_c_leaves_the_part_in_progress():
+    def press_ctrl_c(text):
+        if text == "now":
+            raise KeyboardInterrupt
+
+    observer = Observer(press_ctrl_c)
+    with pytest.raises(KeyboardInterrupt):
+        run("growing_then_interrupted", observer)
+    assert observer.begun.rows == GROWN_ROWS
+
+
+def test_a_killed_child_ends_the_part_in_progress():
+    (hang,) = run("growing_then_silent", limits=Limits(quiet_s=60, margin_s=0.5))
+    assert (hang.status, hang.transport, hang.rows) == (Status.HANG, "peer", GROWN_ROWS)
+    assert "said nothing for 0.7 s" in hang.reason
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_child_does_not_outlive_its_parent():
+    program = """
+import test_child
+test_child.run("orphaned", test_child.Observer(lambda text: print(text, flush=True)))
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment)
+    pid = int(parent.stdout.readline())
+    assert is_alive(pid)
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    give_up_at = time.monotonic() + 10
+    while is_alive(pid) and time.monotonic() < give_up_at:
+        time.sleep(0.02)
+    assert not is_alive(pid)
 
 
 @pytest.mark.skipif(driver_present(), reason="this machine has a driver")

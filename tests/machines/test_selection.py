@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcietool.errors import UsageError
+from pcietool.machines import open_machine
 from pcietool.machines.selection import GpuIdentity, select_gpus, visible_devices_note
 
 GPUS = (
@@ -100,3 +101,8 @@ def test_other_notes():
     assert "MIG" in (visible_devices_note({"CUDA_VISIBLE_DEVICES": "MIG-1234"}) or "")
     for value in ("0,1", "GPU-ab"):
         assert "renumbers" in (visible_devices_note({"CUDA_VISIBLE_DEVICES": value}) or "")
+
+
+def test_a_selected_gpu_keeps_the_number_that_the_machine_gives_it():
+    with open_machine("emulated", ("3", "1"), fabric="pcie5-switch4") as machine:
+        assert [(device.index, device.machine_index) for device in machine.devices] == [(0, 3), (1, 1)]

@@ -1,8 +1,12 @@
 """The inline-flag all-reduce on the emulator: right sums, and controls that must be found wrong."""
 
+import re
+
 import numpy as np
 import pytest
 
+from pcietool.compiler import compile_source
+from pcietool.data import kernel_source
 from pcietool.machines.emulated import EmulatedMachine
 from pcietool.probes.allreduce_kernel import MAX_BLOCKS, MAX_THREADS, AllReduce, shape
 from pcietool.probes.world import World
@@ -78,3 +82,8 @@ def test_payloads_differ_and_their_sums_are_exact_floats():
     assert one.max() <= LARGEST
     total = expected_sum(5, 16, 4096)
     np.testing.assert_array_equal(total, total.astype(np.float32).astype(np.uint32))
+
+
+def test_flag_and_value_travel_in_one_scalar_store():
+    ptx = compile_source(kernel_source("allreduce.cu"), name="allreduce.cu", architecture="sm_90", defines={}).ptx
+    assert set(re.findall(r"st\.relaxed\S*", ptx)) == {"st.relaxed.sys.global.u64"}

@@ -23,6 +23,8 @@ TOLERANCE = 0.02
 class Listener:
     def progress(self, text: str) -> None: ...
 
+    def begin(self, result: ProbeResult) -> None: ...
+
     def result(self, result: ProbeResult) -> None: ...
 
 
@@ -175,6 +177,10 @@ def test_one_gpu_counts_alone_and_with_the_cpu() -> None:
     assert peer.status is Status.WAIVED
     assert (host.status, own.status) == (Status.INFO, Status.PASS)
     assert {row["requesters_text"] for row in host.rows} == {"GPU 0", "GPU 0 + CPU"}
+    for row in host.rows:
+        with_cpu = "CPU" in row["requesters"]
+        assert (row["repeated_old_values"] is None) == (with_cpu or row["kind"] != "atom")
+        assert (row["reason"] is not None) == (with_cpu and row["kind"] == "atom")
     assert {row["native_atomics"] for row in own.rows} == {"local"}
 
 
@@ -215,6 +221,7 @@ def test_a_dead_rank_is_reported_with_its_slot(pcie: EmulatedMachine) -> None:
     for result in (peer, host):
         assert result.status is Status.HANG
         assert "slot (row 1, col 3): wanted 1, got 0" in result.verdict
+        assert "--inject dead-rank" in result.verdict
         assert result.reason is not None
         assert "rank 3" in result.reason
         assert result.hang is not None
@@ -251,10 +258,39 @@ def test_a_concurrency_that_is_none_is_refused(text: str) -> None:
         AtomicsConfig(concurrency=(text,))
 
 
+def test_a_grid_that_no_gpu_holds_is_refused() -> None:
+    with pytest.raises(UsageError, match="too many blocks, no GPU has more than 65,535"):
+        AtomicsConfig(concurrency=("100000000x1024",))
+    assert AtomicsConfig(concurrency=("65535x1024",)).concurrency == ("65535x1024",)
+
+
+def test_the_part_that_began_has_the_rows_so_far(pcie: EmulatedMachine) -> None:
+    class Impatient(Listener):
+        begun: ProbeResult
+
+        def begin(self, result: ProbeResult) -> None:
+            self.begun = result
+
+        def progress(self, text: str) -> None:
+            if len(self.begun.rows) == 2:
+                raise KeyboardInterrupt
+
+    observer = Impatient()
+    with pytest.raises(KeyboardInterrupt):
+        run(pcie, AtomicsConfig(iterations=2, transport="host"), observer)
+    assert (observer.begun.transport, len(observer.begun.rows)) == ("host", 2)
+
+
 # -- judging ----------------------------------------------------------------------------------------------------------
 
 
-def row(seen: int | None, native_atomics: str = "none", operation: str = "add", expected: int = 100) -> Row:
+def row(
+    seen: int | None,
+    native_atomics: str = "none",
+    operation: str = "add",
+    expected: int = 100,
+    wanted: int | None = None,
+) -> Row:
     return {
         "home": "host memory",
         "requesters_text": "GPUs 0,1",
@@ -263,6 +299,7 @@ def row(seen: int | None, native_atomics: str = "none", operation: str = "add", 
         "concurrency": "1x1",
         "native_atomics": native_atomics,
         "native": native_atomics in ("full", "local"),
+        "wanted": wanted or expected,
         "expected": expected,
         "seen": seen,
         "lost": None if seen is None else expected - seen,
@@ -278,6 +315,9 @@ FAILED = {"name": "control", "passed": False, "text": "0 of 128 lost"}
     ("rows", "checks", "status", "words"),
     [
         ([row(51)], [], Status.INFO, "49.0 % of 100 increments lost"),
+        ([row(51), row(9000, expected=10_000)], [], Status.INFO, "49.0 % of 100 increments lost"),
+        ([row(51), row(100, wanted=200)], [], Status.INFO, "; 1 of 2 counts cut short by --timeout"),
+        ([row(100, "full", wanted=200)], [], Status.PASS, "; 1 of 1 counts cut short by --timeout"),
         ([row(100)], [], Status.INFO, "not native"),
         ([row(100, "full"), row(100, "local")], [], Status.PASS, "none seen lost in 200"),
         ([row(99, "full")], [], Status.FAIL, "do not believe it"),

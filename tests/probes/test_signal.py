@@ -23,6 +23,8 @@ SMALL: dict[str, Any] = {"iterations": 4, "launches": 2, "waits": ("acquire",), 
 class Listener:
     def progress(self, text: str) -> None: ...
 
+    def begin(self, result: ProbeResult) -> None: ...
+
     def result(self, result: ProbeResult) -> None: ...
 
 
@@ -212,6 +214,7 @@ def test_a_dead_partner_is_a_hang_that_names_the_slot(pcie: EmulatedMachine, tra
 def test_a_stall_is_survived(pcie: EmulatedMachine) -> None:
     [result] = measure(pcie, transport="peer", inject="stall=50", polls=("local",))
     assert result.status is Status.PASS
+    assert "one rank stalled 50 µs: survived" in [check["text"] for check in result.checks]
 
 
 # -- which machines ---------------------------------------------------------------------------------------------------
@@ -258,7 +261,7 @@ def test_same_seed_same_rows() -> None:
     ],
 )
 def test_nonsense_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises((ValidationError, UsageError)):
         SignalConfig(**options)
 
 

@@ -35,6 +35,14 @@ def test_a_directory_is_no_file(tmp_path: Path) -> None:
         ensure_writable(tmp_path, overwrite=True)
 
 
+def test_a_link_to_nowhere_is_no_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(OutputError, match="does not exist"):
+        ensure_writable(tmp_path / "link", overwrite=True)
+    (tmp_path / "gone").touch()
+    ensure_writable(tmp_path / "link", overwrite=True)
+
+
 def test_a_device_is_never_replaced() -> None:
     with pytest.raises(OutputError, match="no regular file"):
         ensure_writable(Path("/dev/null"), overwrite=True)

@@ -2,12 +2,13 @@ import io
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from pcietool.probes.base import ProbeResult, Status
 from pcietool.report.columns import Column
 from pcietool.report.hang import LINES_SHOWN
 from pcietool.report.matrix import matrix_table
-from pcietool.report.tables import EMULATED, make_console, print_details, print_verdict
+from pcietool.report.tables import EMULATED, make_console, print_checks, print_details, print_screen, print_verdict
 from pcietool.units import micros
 
 COLUMNS = [Column("order", "order"), Column("us_p50", "p50 µs", micros), Column("nobody", "nobody has it")]
@@ -71,8 +72,65 @@ def test_a_failed_check_is_told_from_a_passed_one() -> None:
         {"name": "control", "passed": False, "text": "it blocked without a wait"},
     ]
     lines = rendered([result(checks=checks)]).splitlines()
-    assert "ok    blocks: nobody left early" in lines
+    assert "ok    1 check: blocks" in lines
     assert "FAIL  control: it blocked without a wait" in lines
+
+
+@pytest.mark.parametrize("every", [False, True])
+def test_checks_that_passed_are_one_line_unless_all_are_wanted(every: bool) -> None:
+    checks = [{"name": name, "passed": True, "text": "fine"} for name in ("blocks", "guards", "blocks")]
+    console = make_console(io.StringIO())
+    print_checks(console, checks, every)
+    assert isinstance(console.file, io.StringIO)
+    lines = console.file.getvalue().splitlines()
+    all_lines = ["ok    blocks: fine", "ok    guards: fine", "ok    blocks: fine"]
+    assert lines == (all_lines if every else ["ok    3 checks: blocks, guards"])
+
+
+def test_what_two_parts_share_of_their_method_is_said_once() -> None:
+    text = rendered([result(method="shared\nof peer"), result(transport="host", method="shared\nof host")])
+    assert [text.count(line) for line in ("shared", "of peer", "of host")] == [1, 1, 1]
+
+
+def test_a_hang_without_rows_needs_no_method() -> None:
+    hang = {"limit": "device deadline", "records": [], "dropped_records": 0, "proof": []}
+    assert "clock64" not in rendered([result(status=Status.HANG, rows=[], hang=hang)])
+    assert "clock64" in rendered([result(status=Status.HANG, hang=hang)])
+
+
+def screen(width: int = 80, height: int = 100, terminal: bool = False, gpus: Any = (), **changes: Any) -> str:
+    file = io.StringIO()
+    console = Console(file=file, width=width, height=height, force_terminal=terminal, color_system=None)
+    document = {"backend": "cuda", "machine": {"label": "2x fake GPU"}, "gpus": gpus}
+    print_screen(console, document, [result(**changes)], COLUMNS)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(("terminal", "height", "times"), [(True, 8, 2), (True, 100, 1), (False, 8, 1)])
+def test_a_verdict_that_scrolled_away_comes_again(terminal: bool, height: int, times: int) -> None:
+    text = screen(terminal=terminal, height=height)
+    assert text.count("2 GPUs meet") == times
+    assert ("2 GPUs meet" in text.splitlines()[-1]) is (times == 2)
+
+
+def test_figures_are_never_broken_on_a_narrow_terminal() -> None:
+    rows = [{"order": "publishing-ones", "us_p50": 1234567.0, "nobody": 7654321}]
+    line = next(line for line in screen(width=20, rows=rows).splitlines() if line.startswith("publishing-ones"))
+    assert line.split() == ["publishing-ones", "1,234,567", "7654321"]
+
+
+@pytest.mark.parametrize("machine_index", [None, 0])
+def test_gpus_that_keep_their_numbers_need_no_line(machine_index: int | None) -> None:
+    gpu = {"index": 0, "machine_index": machine_index, "pci": "0000:01:00.0", "uuid": "GPU-a"}
+    assert "0000:01:00.0" not in screen(gpus=[gpu])
+
+
+def test_gpus_with_other_numbers_say_who_they_are() -> None:
+    gpus = [
+        {"index": n, "machine_index": of, "pci": f"0000:0{of}:00.0", "uuid": f"GPU-{of}"} for n, of in ((0, 3), (1, 1))
+    ]
+    lines = screen(gpus=gpus).splitlines()
+    assert lines[1:3] == ["GPU 0 = index 3, 0000:03:00.0, GPU-3", "GPU 1 = index 1, 0000:01:00.0, GPU-1"]
 
 
 def test_a_hang_names_slots_waiters_proof_and_advice() -> None:
@@ -111,7 +169,7 @@ def test_a_matrix_stands_before_the_rows_and_is_not_repeated_by_them() -> None:
     rows = [{"order": "of the matrix", "us_p50": 1.25, "in_matrix": True}, {"order": "other", "us_p50": 3.0}]
     text = rendered([result(matrix=matrix, rows=rows)])
     assert "of the matrix" not in text
-    places = [text.index(part) for part in ("one way, us", "row = writer", "1.25", "2.50", "other")]
+    places = [text.index(part) for part in ("one way, µs", "row = writer", "1.25", "2.50", "other")]
     assert places == sorted(places)
 
 

@@ -29,7 +29,7 @@ def _identity(index: int, handle: Any) -> GpuIdentity:
 
 
 def describe_device(index: int, identity: GpuIdentity, handle: Any, telemetry: Telemetry) -> Device:
-    """`index` is the machine's, which numbers only the selected GPUs; details has CUDA's."""
+    """`index` numbers only the selected GPUs; `machine_index` is CUDA's."""
     return Device(
         index=index,
         name=_text(call(driver.cuDeviceGetName, 256, handle)),
@@ -43,7 +43,8 @@ def describe_device(index: int, identity: GpuIdentity, handle: Any, telemetry: T
         memory_bytes=int(call(driver.cuDeviceTotalMem, handle)),
         max_threads_per_block=_attribute("MAX_THREADS_PER_BLOCK", handle),
         kernel_timeout=bool(_attribute("KERNEL_EXEC_TIMEOUT", handle)),
-        details={"cuda_index": identity.index, **telemetry.read(identity.pci)},
+        machine_index=identity.index,
+        details=telemetry.read(identity.pci),
     )
 
 

@@ -1,6 +1,6 @@
 """Calls into the CUDA driver: every result is checked, every failure names the call and what to do.
 
-Must hold no policy beyond that, and must stay the only module that calls cuInit.
+Must hold no policy beyond that, and must stay the only module that calls cuInit in a process with kernels of ours.
 """
 
 from __future__ import annotations

@@ -1,0 +1,38 @@
+"""Finds what contenders bring along (NVIDIA's wheels) and builds against it with nvcc. Must not load anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pcietool.contenders.player import AbsentError
+from pcietool.data import contender_source
+
+
+def nvidia_folders(name: str) -> Iterator[Path]:
+    """Folders such as site-packages/nvidia/nccl, where a wheel put its lib/ and include/."""
+    spec = importlib.util.find_spec("nvidia")
+    for root in (spec.submodule_search_locations or []) if spec else []:
+        folder = Path(root) / name
+        if folder.is_dir():
+            yield folder
+
+
+def build(source: str, output: Path, architecture: str, options: Sequence[str]) -> Path:
+    """A shared library of one file of kernels/contenders, for "sm_90" or so.
+
+    Raises AbsentError where there is no nvcc, or nvcc refuses the source.
+    """
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        raise AbsentError("its device side must be compiled and there is no nvcc on PATH: install the CUDA toolkit")
+    command = [nvcc, "-std=c++17", "-O3", f"-arch={architecture}", "-shared", "-Xcompiler", "-fPIC"]
+    command += [str(contender_source(source)), "-o", str(output), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if "error" in line.lower()] or done.stderr.splitlines()
+        raise AbsentError(f"nvcc refused {source}: {lines[0].strip() if lines else f'exit code {done.returncode}'}")
+    return output

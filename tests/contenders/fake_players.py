@@ -1,0 +1,86 @@
+"""Players without any library: each behaves, or misbehaves, in another way."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from pcietool.contenders.player import AbsentError, Player, WrongDataError
+
+
+class Honest(Player):
+    """One operation takes `us` (100 for the first repetition), half a microsecond longer in each further process."""
+
+    us = 10.0
+
+    def prepare(self):
+        sys.stdout.write("a library prints on stdout\n")
+        os.write(1, b"and past Python's buffers\n")
+        facts = {"library": "honest 1.0", "path": "nowhere", "environment": {"NCCL_ALGO": os.environ.get("NCCL_ALGO")}}
+        return facts | ({"token": "secret"} if self.seat.process == 0 else {})
+
+    def init(self, token):
+        assert token == "secret"
+
+    def run(self, measurement, repetitions, iteration):
+        return [100.0 if number == 0 else self.us + self.seat.process / 2 for number in range(repetitions)]
+
+    def report(self):
+        return {"transports": ["P2P/CUMEM"], "choices": {"4": "RING LL"}}
+
+
+class Absent(Honest):
+    def prepare(self):
+        raise AbsentError("it is not installed: pip install it")
+
+
+class Wrong(Honest):
+    def run(self, measurement, repetitions, iteration):
+        raise WrongDataError("element 3 is wrong")
+
+
+class Fails(Honest):
+    def init(self, token):
+        self.stage("falling over")
+        raise RuntimeError("no reason")
+
+
+class Dies(Honest):
+    def init(self, token):
+        self.stage("falling dead")
+        sys.stderr.write("last words\n")
+        sys.stderr.flush()
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class HangsInInit(Honest):
+    def init(self, token):
+        self.stage("ncclCommInitAll")
+        if self.seat.process == self.seat.processes - 1:
+            time.sleep(60)
+
+
+class HangsInRun(Honest):
+    def run(self, measurement, repetitions, iteration):
+        self.stage(f"{measurement.what}, {measurement.mode}")
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+
+
+class TellsItsId(Honest):
+    """Writes its process id to the file that the options name."""
+
+    def prepare(self):
+        Path(self.options["file"]).write_text(str(os.getpid()))
+        return super().prepare()
+
+
+if __name__ == "__main__":  # a parent that dies while its worker lives
+    from pcietool.contenders.team import Team
+
+    team = Team("fake_players:TellsItsId", [[0]], {}, {"file": sys.argv[1]})
+    team.prepare(30)
+    subprocess.run(["true"], check=True)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,98 @@
+"""Processes of a contender: answers in order, named hangs, and nobody left behind."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pcietool.contenders.player import Measurement
+from pcietool.contenders.team import Forfeit, Team
+
+pytestmark = pytest.mark.timeout(60)
+MEASUREMENT = Measurement("all-reduce", "graph", 4)
+
+
+def team(player, processes=1, environment=None, **options):
+    seats = [[gpu] for gpu in range(processes)] if processes > 1 else [[0, 1]]
+    return Team(f"fake_players:{player}", seats, environment or {}, options)
+
+
+def is_gone(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return b"Z" in Path(f"/proc/{pid}/stat").read_bytes().split(b") ")[1][:1]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_contender_answers_whatever_its_library_prints(processes):
+    with team("Honest", processes, {"NCCL_ALGO": "Tree"}) as contender:
+        facts = contender.prepare(30)
+        assert facts["environment"] == {"NCCL_ALGO": "Tree"}
+        contender.init(facts["token"], 30)
+        expected = [[100.0, 10.0 + process / 2, 10.0 + process / 2] for process in range(processes)]
+        assert contender.run(MEASUREMENT, 3, 0, 30) == expected
+        assert contender.report(30)[0]["transports"] == ["P2P/CUMEM"]
+        contender.close()
+
+
+@pytest.mark.parametrize(
+    ("player", "status", "text"),
+    [
+        ("Absent", "waived", "not installed: pip install it"),
+        ("Wrong", "fail", "wrong data: element 3 is wrong"),
+        ("Fails", "error", "failed in stage falling over: RuntimeError: no reason"),
+        ("Dies", "error", "died in stage falling dead: last words"),
+        ("NoSuchPlayer", "error", "died in stage prepare: AttributeError"),
+    ],
+)
+def test_whatever_happens_is_a_forfeit_with_its_reason(player, status, text):
+    def play(contender):
+        contender.prepare(30)
+        contender.init("secret", 30)
+        contender.run(MEASUREMENT, 1, 0, 30)
+
+    with team(player) as contender, pytest.raises(Forfeit, match=text) as caught:
+        play(contender)
+    assert caught.value.status == status
+
+
+def test_a_hang_names_its_stage_and_ends_with_its_processes():
+    with team("HangsInInit", processes=2) as contender:
+        pids = [one.process.pid for one in contender._processes]
+        contender.prepare(30)
+        began = time.monotonic()
+        with pytest.raises(
+            Forfeit, match=r"no answer within 0\.5 s in init, stage ncclCommInitAll; .* killed"
+        ) as caught:
+            contender.init("secret", 0.5)
+        assert time.monotonic() - began < 10
+        assert caught.value.status == "hang"
+        assert all(map(is_gone, pids))
+
+
+def test_leaving_the_context_kills_a_busy_worker():
+    with team("HangsInRun") as contender:
+        pid = contender._processes[0].process.pid
+        contender.prepare(30)
+        contender._processes[0].send({"do": "run", "measurement": vars(MEASUREMENT), "repetitions": 1, "iteration": 0})
+        time.sleep(0.2)
+    assert is_gone(pid)
+
+
+def test_a_worker_does_not_outlive_the_one_that_started_it(tmp_path):
+    file = tmp_path / "pid"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    script = str(Path(__file__).parent / "fake_players.py")
+    done = subprocess.run([sys.executable, script, str(file)], env=environment, timeout=40, check=False)
+    assert done.returncode == -9
+    pid = int(file.read_text())
+    for _ in range(100):
+        if is_gone(pid):
+            return
+        time.sleep(0.05)
+    pytest.fail("the worker lives on")
