@@ -1,0 +1,92 @@
+"""The outcomes that PTX allows and the model does not show: which of its three known gaps a program may fall into.
+
+Judged by the program's shape alone, on the safe side: a gap that is named need not hide anything. An outcome that the
+model does show is real in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+
+from pcietool.litmus.program import (
+    Access,
+    Branch,
+    LitmusTest,
+    LitmusThread,
+    Load,
+    Rmw,
+    Store,
+    common_scope,
+)
+
+LOAD_BUFFERING = "load buffering"
+RACING_WRITES = "racing weak writes"
+RACING_RMWS = "racing RMWs"
+
+_Place = tuple[int, int]
+"""(thread, position) of an instruction."""
+
+
+def gaps(test: LitmusTest) -> list[str]:
+    """The names of the gaps, in a fixed order."""
+    found = _races(test)
+    if _may_buffer_loads(test):
+        found.add(LOAD_BUFFERING)
+    return [name for name in (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS) if name in found]
+
+
+def _races(test: LitmusTest) -> set[str]:
+    """Writes of two threads to one location that are not morally strong: PTX leaves some of them unordered, the model
+    orders all."""
+    found = set()
+    for one, other in combinations(test.threads, 2):
+        for a in _writes(one):
+            for b in _writes(other):
+                if a.location == b.location and not _are_morally_strong(test, one, a, other, b):
+                    found.add(RACING_RMWS if isinstance(a, Rmw) or isinstance(b, Rmw) else RACING_WRITES)
+    return found
+
+
+def _writes(thread: LitmusThread) -> list[Access]:
+    return [one for one in thread.code if isinstance(one, Store | Rmw)]
+
+
+def _are_morally_strong(test: LitmusTest, one: LitmusThread, a: Access, other: LitmusThread, b: Access) -> bool:
+    return a.strong and b.strong and min(a.scope, b.scope) >= common_scope(one, other)
+
+
+def _may_buffer_loads(test: LitmusTest) -> bool:
+    """Whether a load could read what depends on a store that follows it: the model executes loads in their place.
+    An RMW hands a value on as well, but cannot by itself precede what it reads."""
+    reads = {
+        (index, position): one
+        for index, thread in enumerate(test.threads)
+        for position, one in enumerate(thread.code)
+        if isinstance(one, Load | Rmw)
+    }
+    reached = {(index, at): _readers(test, reads, index, [at, *_later(test, index, at)]) for index, at in reads}
+    for middle in reads:
+        for place, others in reached.items():
+            if middle in others:
+                reached[place] = others | reached[middle]
+    return any(
+        (index, at) in reached[reader]
+        for index, at in reads
+        for reader in _readers(test, reads, index, _later(test, index, at))
+    )
+
+
+def _readers(test: LitmusTest, reads: Mapping[_Place, Access], thread: int, positions: Iterable[int]) -> set[_Place]:
+    """Loads of other threads that could read what the thread writes at these positions."""
+    code = test.threads[thread].code
+    written = {one.location for one in (code[at] for at in positions) if isinstance(one, Store | Rmw)}
+    return {place for place, read in reads.items() if place[0] != thread and read.location in written}
+
+
+def _later(test: LitmusTest, thread: int, position: int) -> list[int]:
+    """Positions of other instructions that can follow the one here: forwards, or by a branch back over both."""
+    code = test.threads[thread].code
+    back = [one.target for one in code[position:] if isinstance(one, Branch)]
+    first = min([position, *back])
+    return [at for at in range(first, len(code)) if at != position]

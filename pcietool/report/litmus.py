@@ -1,0 +1,36 @@
+"""What litmus tests found beyond one line each: outcomes, and one execution to read. Must not judge either."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from pcietool.probes.base import Row
+
+
+def print_findings(console: Console, rows: Sequence[Row], outcomes: bool, trace: bool) -> None:
+    """For each test its outcomes, those it asks for marked by *, or an interleaving, or both."""
+    for row in rows:
+        console.print()
+        console.print(Text(row["test"], style="bold"))
+        console.print(Text(f"  {row['question']}", style="italic"))
+        if outcomes:
+            _print_outcomes(console, row)
+        if trace:
+            _print_interleaving(console, row)
+
+
+def _print_outcomes(console: Console, row: Row) -> None:
+    for outcome in row["outcomes"]:
+        console.print(Text(f"  {'*' if outcome['sought'] else ' '} {outcome['text']}"), soft_wrap=True)
+    if not row["complete"]:
+        console.print(Text(f"    and perhaps more: the bound of {row['states']} states ended the search"))
+
+
+def _print_interleaving(console: Console, row: Row) -> None:
+    if not row["interleaving"]:
+        console.print(Text(f"  no execution to show: {row['verdict']}"))
+    for number, line in enumerate(row["interleaving"], start=1):
+        console.print(Text(f"  {number:>3}  {line}"), soft_wrap=True)

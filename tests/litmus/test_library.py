@@ -1,0 +1,61 @@
+"""How tests are found, and that each one that ships has the verdict it states."""
+
+import pytest
+
+from pcietool.errors import ConfigError
+from pcietool.litmus.explore import explore
+from pcietool.litmus.library import find, load, packaged
+from pcietool.probes.base import Status
+from pcietool.probes.litmus import judge
+
+NOT_SHOWN = {"lb-relaxed.sys-gpus", "lb-weak-gpus", "mp-slot-reuse-relaxed-ack-gpus"}
+"""Load buffering: allowed by PTX, not shown by the model."""
+
+
+@pytest.mark.parametrize("path", packaged(), ids=lambda path: path.stem)
+def test_a_packaged_test_has_the_verdict_it_states(path):
+    test = load(path)
+    assert test.name == path.stem
+    assert test.expectation.stated
+    assert test.description.startswith(f"expect: {test.expectation.verdict}")
+    assert judge(explore(test))[0] is (Status.WARN if path.stem in NOT_SHOWN else Status.PASS)
+
+
+def test_the_packaged_set_covers_the_classics():
+    families = {path.stem.split("-")[0] for path in packaged()}
+    assert {"mp", "sb", "lb", "iriw", "isa2", "wrc", "2+2w", "r", "s", "corr", "coww", "rmw", "bar"} <= families
+    assert len(packaged()) >= 60
+
+
+def test_names_are_starts_of_packaged_tests():
+    assert {path.stem.split("-")[0] for path in find(["SB", "mp-weak"])} == {"sb", "mp"}
+    assert find(["all", "sb"]) == packaged()
+    assert {path.stem.split("-")[0] for path in find(["r"])} == {"r"}
+    assert [path.stem for path in find(["election-relaxed.gpu"])] == ["election-relaxed.gpu"]
+    assert len(find(["election-relaxed"])) == 4
+
+
+def test_files_and_directories_go_before_names(tmp_path):
+    first, second = tmp_path / "b.litmus", tmp_path / "a.litmus"
+    for path in (first, second, tmp_path / "notes.txt"):
+        path.write_text("")
+    assert find([str(first)]) == [first]
+    assert find([str(tmp_path), str(first)]) == [second, first]
+
+
+@pytest.mark.parametrize("name", ["no-such-test", "", "mp/"])
+def test_a_name_that_means_nothing_is_an_error_that_lists_families(name):
+    with pytest.raises(ConfigError, match=r"there are: all, 2\+2w, bar, .*iriw, .*mp, .*wrc$"):
+        find([name])
+
+
+def test_a_directory_without_tests_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match=r"there is no \*\.litmus"):
+        find([str(tmp_path)])
+
+
+def test_a_file_that_is_no_text_is_an_error(tmp_path):
+    path = tmp_path / "x.litmus"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        load(path)
