@@ -47,7 +47,7 @@ class _Access:
     """Always served by the engine."""
 
     @classmethod
-    def of(cls, t: Translation, i: Instruction, code: Code, address: Operand, *, returns: bool = False) -> _Access:
+    def of(cls, t: Translation, i: Instruction, code: int, address: Operand, *, returns: bool = False) -> _Access:
         if i.type not in TYPE_BYTES or i.type in ("pred", "b128"):
             raise t.unknown(i, f"type .{i.type}")
         t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | isa.CACHE_HINTS | isa.VECTORS | {i.type})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pcietool.emulator.fabric import Route
 from pcietool.emulator.lower import SHARED_WINDOW
-from pcietool.emulator.memory import Segment
+from pcietool.emulator.memory import Place
 from pcietool.emulator.ops import Op
 from pcietool.emulator.threads import BLOCKED, Thread
 
@@ -75,7 +75,7 @@ class Atomics:
         self.engine.at(arrives, self._perform, ((thread, op, b, c), where), back)
         return BLOCKED
 
-    def _perform(self, at: tuple[Rmw, tuple[Segment, int]], back: Route | None) -> None:
+    def _perform(self, at: tuple[Rmw, Place], back: Route | None) -> None:
         """At the home, in one step."""
         rmw, where = at
         thread, op = rmw[:2]
@@ -84,31 +84,31 @@ class Atomics:
         done = now + self.half_l2 if back is None else back.reply(now, op.size) if op.returns else now
         self.engine.at(done, self.engine.resume, thread, old)
 
-    def _modify(self, rmw: Rmw, where: tuple[Segment, int]) -> int:
+    def _modify(self, rmw: Rmw, where: Place) -> int:
         thread, op, b, c = rmw
         segment, offset = where
         old = segment.views[op.size][offset // op.size]
         assert op.modify is not None
-        self.engine.stores.land((op, where, op.modify(old, b, c)), thread.writer())
+        self.engine.stores.land((op, where, op.modify(old, b, c)), thread.writer)
         return old
 
     # -- homes without native atomics -----------------------------------------------------------------------------
 
-    def _enqueue(self, rmw: Rmw, where: tuple[Segment, int]) -> None:
+    def _enqueue(self, rmw: Rmw, where: Place) -> None:
         segment, offset = where
         queue = self.queues.setdefault((rmw[0].block.device.index, segment.address + offset), WordQueue())
         queue.waiting.append(rmw)
         if not queue.busy:
             self._next(queue, where)
 
-    def _next(self, queue: WordQueue, where: tuple[Segment, int]) -> None:
+    def _next(self, queue: WordQueue, where: Place) -> None:
         queue.busy = bool(queue.waiting)
         if queue.busy:
             device = queue.waiting[0][0].block.device.index
             served = self.fabric.routes[device, where[0].device].request(self.engine.now)
             self.engine.at(served, self._read, queue, where)
 
-    def _read(self, queue: WordQueue, where: tuple[Segment, int]) -> None:
+    def _read(self, queue: WordQueue, where: Place) -> None:
         rmw = queue.waiting.popleft()
         thread, op = rmw[:2]
         segment, offset = where
@@ -116,7 +116,7 @@ class Atomics:
         back = self.fabric.routes[segment.device, thread.block.device.index].reply(self.engine.now, op.size)
         self.engine.at(back, self._write_back, (queue, where), (rmw, old))
 
-    def _write_back(self, at: tuple[WordQueue, tuple[Segment, int]], read: tuple[Rmw, int]) -> None:
+    def _write_back(self, at: tuple[WordQueue, Place], read: tuple[Rmw, int]) -> None:
         """The next read of this device is served behind the write, since reads push writes."""
         queue, where = at
         (thread, op, b, c), old = read
@@ -125,6 +125,6 @@ class Atomics:
         route = self.fabric.routes[device.index, where[0].device]
         landed = route.write(self.engine.now, op.size, coalesced=False)
         device.written(route, landed)
-        self.engine.at(landed, self.engine.stores.land, (op, where, op.modify(old, b, c)), thread.writer())
+        self.engine.at(landed, self.engine.stores.land, (op, where, op.modify(old, b, c)), thread.writer)
         self._next(queue, where)
         self.engine.resume(thread, old)

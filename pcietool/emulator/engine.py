@@ -89,17 +89,17 @@ class Engine(EventQueue):
         except (EmulationError, IndexError) as error:
             raise _located(thread, error) from None
 
-    def resume_all(self, threads: list[Thread], results: dict[int, Any] | None) -> None:
-        """Resumes threads of one block that were let go together, each with the result of its lane (None: no
-        results). Most of them run straight to the same barrier or warp operation, where they then arrive together."""
+    def resume_all(self, results: dict[Thread, Any], _: Any = None) -> None:
+        """Resumes threads of one block that were let go together, each with its result. Most of them run straight to
+        the same barrier or warp operation, where they then arrive together."""
         barrier: tuple[Op, int, int] | None = None
         arriving: list[Thread] = []
-        warp: tuple[Op, int, Any] | None = None
-        voting: list[Thread] = []
-        votes: list[Any] = []
-        for thread in threads:
+        warp_op: Op | None = None
+        mask = 0
+        given: dict[Thread, Any] = {}
+        for thread, result in results.items():
             try:
-                request = thread.send(results[thread.tid & 31] if results else None)
+                request = thread.send(result)
             except StopIteration:
                 self._ended(thread)
                 continue
@@ -109,17 +109,17 @@ class Engine(EventQueue):
                 arriving.append(thread)
                 continue
             op = request[0]
-            if op.code == Code.WARP and (warp is None or (op is warp[0] and request[1] == warp[1])):
-                warp = request
-                voting.append(thread)
-                votes.append(request[2])
+            if op is warp_op and request[1] == mask:
+                given[thread] = request[2]
+            elif warp_op is None and op.code == Code.WARP:
+                warp_op, mask, given[thread] = request
             elif barrier is None and op.code == Code.BARRIER and op.kind == "sync":
                 barrier = request
                 arriving.append(thread)
             else:
                 self._serve(thread, request)
-        if warp is not None:
-            voting[0].block.arrive_warp(warp[1], voting, warp[0], votes)
+        if warp_op is not None:
+            next(iter(given)).block.arrive_warp(mask, given, warp_op)
         if barrier is not None:
             op, number, count = barrier
             try:
@@ -157,7 +157,7 @@ class Engine(EventQueue):
 
     def _warp(self, thread: Thread, request: tuple[Op, int, Any]) -> Any:
         op, mask, value = request
-        thread.block.arrive_warp(mask, [thread], op, [value])
+        thread.block.arrive_warp(mask, {thread: value}, op)
         return BLOCKED
 
     def _sleep(self, thread: Thread, request: tuple[Op, int]) -> Any:

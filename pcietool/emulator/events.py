@@ -58,8 +58,8 @@ class EventQueue:
                     self.now, _, ring = pop(alarms)
                     ring()
                     continue
-                self.now = pop(times)
-                bucket = buckets.pop(self.now)
+                self.now = time = pop(times)
+                bucket = buckets.pop(time)
                 for action, a, b in bucket:
                     action(a, b)
                 self.events += len(bucket)

@@ -174,17 +174,14 @@ class Route:
         self.last_arrival = 0.0
         self.bytes = 0
 
-    def _serialise(self, now: float, nbytes: float) -> float:
-        """When the last byte has left the sender, after whatever queued before it."""
+    def _arrive(self, now: float, nbytes: float, latency: float) -> float:
+        """When the last byte arrives, after whatever queued before it. Called for each packet, hence all in one."""
         wire = nbytes * self.ns_per_byte
         left = now
         for port in self.ports:
             if port.free_at > left:
                 left = port.free_at
             left = port.free_at = left + wire
-        return left
-
-    def _arrive(self, left: float, latency: float) -> float:
         if self.jitter:
             latency *= 1 + self.jitter * (2 * self.random() - 1)
         arrival = left + latency
@@ -197,20 +194,21 @@ class Route:
         """A posted write issued at `now`: when it lands. Weak stores of a warp share packets, strong ones do not."""
         self.bytes += nbytes
         overhead = nbytes * self.overhead_share if coalesced else self.packet_overhead
-        return self._arrive(self._serialise(now, nbytes + overhead), self.latency)
+        return self._arrive(now, nbytes + overhead, self.latency)
 
     def request(self, now: float) -> float:
         """A read or atomic request: when it is served, behind every write before it."""
-        return self._arrive(self._serialise(now, self.packet_overhead), self.read_latency)
+        return self._arrive(now, self.packet_overhead, self.read_latency)
 
     def reply(self, now: float, nbytes: int) -> float:
         """The answer to a read, on the way back."""
         self.bytes += nbytes
-        return self._arrive(self._serialise(now, nbytes + self.packet_overhead), self.read_latency)
+        return self._arrive(now, nbytes + self.packet_overhead, self.read_latency)
 
     def stall(self, now: float) -> float:
         """How long a sender must wait before the route takes another write."""
-        return max(0.0, self.ports[0].free_at - now - self.credit)
+        backlog = self.ports[0].free_at - now - self.credit
+        return backlog if backlog > 0 else 0.0
 
 
 class Fabric:

@@ -7,6 +7,7 @@ until another one has ended, as on hardware. Must not know about memory order or
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -57,7 +58,6 @@ class DeviceState:
         self.ended_ns = 0.0
         self._acknowledged = 0.0
         self._flush = 0.0
-        self._last_flush = 0.0
 
     def written(self, route: Route, landed: float) -> None:
         """A posted write of this device will land at `landed`."""
@@ -69,8 +69,9 @@ class DeviceState:
 
     def flushed(self, start: float) -> float:
         """When a system fence that starts now has seen all stores of this device acknowledged."""
-        flush, self._flush = self._flush, 0.0
-        return max(self._acknowledged, start + flush)
+        flushed = start + self._flush
+        self._flush = 0.0
+        return flushed if flushed > self._acknowledged else self._acknowledged
 
     def submit(self, grids: list[GridSpec], start: float, node_gap_ns: float) -> None:
         """Queues grids; the first starts at `start`."""
@@ -128,7 +129,8 @@ class Grid:
 
 
 class BlockBarrier:
-    """One named barrier: who waits, how many have arrived, how many are expected (0: all that live)."""
+    """One named barrier: who waits, how many have arrived, how many are expected (0: all that live). `latest` is the
+    greatest lag of those that arrived and went on."""
 
     __slots__ = ("arrived", "expected", "latest", "op", "waiting")
 
@@ -155,7 +157,8 @@ class Block:
         self.barriers: dict[int, BlockBarrier] = {}
         self.mbarriers: dict[int, MBarrier] = {}
         """By offset in shared memory."""
-        self.warps: dict[WarpKey, tuple[list[Thread], dict[int, Any]]] = {}
+        self.warps: dict[WarpKey, dict[Thread, Any]] = {}
+        """Who waits, and what each gave."""
         self.threads = [Thread(self, tid) for tid in range(grid.spec.threads)]
         self.alive = grid.spec.threads
         self.warp_alive = [(1 << min(32, grid.spec.threads - first)) - 1 for first in range(0, grid.spec.threads, 32)]
@@ -178,7 +181,7 @@ class Block:
         engine.live += len(self.threads)
         if self.deadline_ns < inf:
             engine.alarm(self.deadline_ns + 1, self._deadline_passed)
-        engine.at(engine.now, engine.resume_all, self.threads)
+        engine.at(engine.now, engine.resume_all, dict.fromkeys(self.threads))
 
     def _deadline_passed(self) -> None:
         """Threads that wait see for themselves that it is late."""
@@ -220,51 +223,42 @@ class Block:
                 f" {barrier.op.where()} and {count or 'all'} at {op.where()}; give one of them a barrier of its own"
             )
         barrier.arrived += len(threads)
-        for thread in threads:
-            thread.poll_loop = None
-            if thread.lag > barrier.latest:
-                barrier.latest = thread.lag
         if op.kind == "sync":
             barrier.waiting += threads
+        else:
+            for thread in threads:
+                thread.poll_loop = None
+                barrier.latest = max(barrier.latest, thread.lag)
         if barrier.arrived >= (count or self.alive):
             self._release(number, barrier)
 
     def _release(self, number: int, barrier: BlockBarrier) -> None:
         del self.barriers[number]
-        if barrier.latest:
-            for thread in barrier.waiting:
-                thread.lag = 0.0
+        latest = max(barrier.latest, catch_up(barrier.waiting))
         engine = self.engine
-        engine.at(engine.now + barrier.latest + engine.gpu.block_barrier_ns.value, engine.resume_all, barrier.waiting)
+        time = engine.now + latest + engine.gpu.block_barrier_ns.value
+        engine.at(time, engine.resume_all, dict.fromkeys(barrier.waiting))
 
-    def arrive_warp(self, mask: int, threads: list[Thread], op: Op, values: list[Any]) -> None:
-        """Lanes of one warp reach a warp operation; the last lane of the mask that lives lets all of them go."""
-        key = (threads[0].tid >> 5, mask, op)
-        if len(self.threads) > 32 and any(thread.tid >> 5 != key[0] for thread in threads):
-            for thread, value in zip(threads, values, strict=True):
-                self.arrive_warp(mask, [thread], op, [value])
+    def arrive_warp(self, mask: int, given: dict[Thread, Any], op: Op) -> None:
+        """Lanes of one warp reach a warp operation, each with what it gives; the last lane of the mask that lives lets
+        all of them go."""
+        warp = next(iter(given)).tid >> 5
+        if len(self.threads) > 32 and any(thread.tid >> 5 != warp for thread in given):
+            for thread, value in given.items():
+                self.arrive_warp(mask, {thread: value}, op)
             return
-        waiting, gathered = self.warps.setdefault(key, ([], {}))
-        waiting += threads
-        for thread, value in zip(threads, values, strict=True):
-            thread.poll_loop = None
-            gathered[thread.tid & 31] = value
-        self._release_warp(key)
+        key = (warp, mask, op)
+        gathered = self.warps.setdefault(key, given)
+        if gathered is not given:
+            gathered.update(given)
+        if len(gathered) >= (mask & self.warp_alive[warp]).bit_count():
+            self._release_warp(key)
 
     def _release_warp(self, key: WarpKey) -> None:
-        """Lets the lanes of a warp operation go if none that lives is missing."""
-        warp, mask, op = key
-        waiting, values = self.warps[key]
-        if len(waiting) < (mask & self.warp_alive[warp]).bit_count():
-            return
-        del self.warps[key]
-        latest = 0.0
-        for waiter in waiting:
-            latest = max(latest, waiter.lag)
-            waiter.lag = 0.0
+        gathered, op = self.warps.pop(key), key[2]
         engine = self.engine
-        time = engine.now + latest + engine.gpu.warp_barrier_ns.value
-        engine.at(time, engine.resume_all, waiting, warp_results(op.kind, values))
+        time = engine.now + catch_up(gathered) + engine.gpu.warp_barrier_ns.value
+        engine.at(time, engine.resume_all, warp_results(op.kind, gathered))
 
     def thread_exited(self, thread: Thread) -> None:
         """Whoever waits for all threads that live waits for one less."""
@@ -274,27 +268,41 @@ class Block:
         for number, barrier in list(self.barriers.items()):
             if not barrier.expected and barrier.arrived >= self.alive:
                 self._release(number, barrier)
-        for key in [key for key in self.warps if key[0] == warp]:
-            self._release_warp(key)
+        for key, gathered in list(self.warps.items()):
+            if key[0] == warp and len(gathered) >= (key[1] & self.warp_alive[warp]).bit_count():
+                self._release_warp(key)
         if not self.alive:
             self.grid.block_ended(self)
 
 
-def warp_results(kind: str, values: dict[int, Any]) -> dict[int, Any] | None:
-    """What each lane of a warp operation gets, from what each lane gave; None for a mere meeting. Shuffles give
-    (value, in range)."""
+def catch_up(waiting: Iterable[Thread]) -> float:
+    """How far ahead of the clock the last of these threads came. They are let go together: none is ahead of the others
+    any more, nor in a wait loop."""
+    latest = 0.0
+    for thread in waiting:
+        thread.poll_loop = None
+        if thread.lag:
+            latest = max(latest, thread.lag)
+            thread.lag = 0.0
+    return latest
+
+
+def warp_results(kind: str, given: dict[Thread, Any]) -> dict[Thread, Any]:
+    """What each lane of a warp operation gets, from what each lane gave. Shuffles give (value, in range)."""
     if kind == "sync":
-        return None
+        return dict.fromkeys(given)
     if kind == "vote.ballot":
-        return dict.fromkeys(values, sum(1 << lane for lane, value in values.items() if value))
+        return dict.fromkeys(given, sum(1 << (thread.tid & 31) for thread, value in given.items() if value))
     if kind == "vote.any":
-        return dict.fromkeys(values, any(values.values()))
+        return dict.fromkeys(given, any(given.values()))
     if kind == "vote.all":
-        return dict.fromkeys(values, all(values.values()))
+        return dict.fromkeys(given, all(given.values()))
     if kind == "vote.uni":
-        return dict.fromkeys(values, len(set(map(bool, values.values()))) == 1)
+        return dict.fromkeys(given, len(set(map(bool, given.values()))) == 1)
+    values = {thread.tid & 31: value for thread, (value, _, _) in given.items()}
     results = {}
-    for lane, (value, delta, clamp) in values.items():
+    for thread, (value, delta, clamp) in given.items():
+        lane = thread.tid & 31
         limit, segment = clamp & 31, clamp >> 8 & 31
         low = lane & segment
         high = low | limit & ~segment
@@ -305,6 +313,5 @@ def warp_results(kind: str, values: dict[int, Any]) -> dict[int, Any] | None:
             "shfl.idx": low | delta & ~segment & 31,
         }[kind]
         in_range = source >= high if kind == "shfl.up" else source <= high
-        source = source if in_range else lane
-        results[lane] = (values[source][0] if source in values else value, in_range)
+        results[thread] = (values.get(source, value) if in_range else value, in_range)
     return results

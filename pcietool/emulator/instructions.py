@@ -129,6 +129,12 @@ def barrier(t: Translation, i: Instruction) -> Iterator[str]:
         yield f"yield ({op}, {number}, {count})"
 
 
+def grid_dependency(t: Translation, i: Instruction) -> Iterator[str]:
+    """Launches of one device follow each other here, so nothing is to wait for and nobody to let go."""
+    t.one_of(i, {"wait", "launch_dependents"})
+    yield from ()
+
+
 def sleep(t: Translation, i: Instruction) -> Iterator[str]:
     t.allow(i, {"u32"})
     yield f"yield ({t.op(i, Code.SLEEP)}, {t.value(i, i.operands[0], 32)})"
@@ -168,6 +174,7 @@ EMITTERS: Mapping[str, Callable[[Translation, Instruction], Iterator[str]]] = {
     "bar": barrier,
     "barrier": barrier,
     "nanosleep": sleep,
+    "griddepcontrol": grid_dependency,
     "mov": move,
     "cvt": convert,
     "shfl": shuffle,

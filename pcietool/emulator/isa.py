@@ -28,7 +28,7 @@ GROUPS: Mapping[str, str] = {
 
 ALU: Mapping[str, str] = {
     "mov.{ANY}": "{a}",
-    "mov.pred": "bool({a})",
+    "mov.pred": "not not {a}",
     "cvta.{global,to.global}.u64": "{a}",
     "cvta.shared.u64": "{a}|SHARED_WINDOW",
     "cvta.to.shared.u64": "{a}&0xffffffff",

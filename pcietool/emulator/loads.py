@@ -9,7 +9,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from pcietool.emulator.lower import SHARED_WINDOW
-from pcietool.emulator.memory import OFFSET_MASK, Segment
+from pcietool.emulator.memory import Place
 from pcietool.emulator.ops import Op
 from pcietool.emulator.threads import BLOCKED, Parked, Poll, Thread
 
@@ -39,85 +39,88 @@ class Loads:
             self.engine.at(self.engine.now + thread.lag, self.engine.resume, thread, value)
             thread.lag = 0.0
             return BLOCKED
-        where = self.memory.find(address, op.bytes)
+        place = self.memory.find(address, op.bytes)
         if not op.returns:  # an acquire for its order only: nobody waits for the value
             thread.lag += self.issue
             return self.engine.go_on(thread)
         start = self.engine.now + thread.lag
-        segment = where[0]
+        home = place[0].device
         device = thread.block.device.index
         if op.poll is not None and start < thread.block.deadline_ns:
-            if self._parks(thread, op, address, where, start):
-                thread.lag = 0.0
+            if thread.poll_loop != op.poll:
+                thread.poll_loop = op.poll
+                thread.polls = {}
+            elif address in thread.polls and self._unchanged(thread.polls):
+                self._park(thread, request, start)
                 return BLOCKED
-            if segment.device == device:
+            value = self._value(op, place)
+            thread.polls[address] = (value, start, op, place)
+            if home == device:
                 # Look at once: if the loop looks again, it is parked as from this first look, so that a change
                 # before the look would have been served is not missed; if not, the way was short.
                 thread.lag += 2 * self.half_l2
-                return thread.polls[address][0]
+                return value
         thread.lag = 0.0
-        if segment.device == device:
-            self.engine.at(start + self.half_l2, self._sample_local, (thread, op, address), where)
+        if home == device:
+            self.engine.at(start + self.half_l2, self._sample_local, (thread, op, address), place)
         else:
-            served = self.routes[device, segment.device].request(start)
-            self.engine.at(served, self._sample_remote, (thread, op, address), where)
+            served = self.routes[device, home].request(start)
+            self.engine.at(served, self._sample_remote, (thread, op, address), place)
         return BLOCKED
 
     @staticmethod
-    def _value(op: Op, segment: Segment, offset: int) -> Any:
+    def _value(op: Op, place: Place) -> Any:
+        segment, offset = place
         view, index = segment.views[op.size], offset // op.size
         return view[index] if op.count == 1 else tuple(view[index : index + op.count])
 
-    def _sample_local(self, who: tuple[Thread, Op, int], where: tuple[Segment, int]) -> None:
+    def _sample_local(self, who: tuple[Thread, Op, int], place: Place) -> None:
         thread = who[0]
         thread.lag += self.half_l2  # the way back is short enough to run ahead of the clock
-        self.engine.resume(thread, self._sampled(who, where))
+        self.engine.resume(thread, self._sampled(who, place))
 
-    def _sample_remote(self, who: tuple[Thread, Op, int], where: tuple[Segment, int]) -> None:
-        device, home = who[0].block.device.index, where[0].device
+    def _sample_remote(self, who: tuple[Thread, Op, int], place: Place) -> None:
+        device, home = who[0].block.device.index, place[0].device
         back = self.routes[home, device].reply(self.engine.now, who[1].bytes)
-        self.engine.at(back, self.engine.resume, who[0], self._sampled(who, where))
+        self.engine.at(back, self.engine.resume, who[0], self._sampled(who, place))
 
-    def _sampled(self, who: tuple[Thread, Op, int], where: tuple[Segment, int]) -> Any:
+    def _sampled(self, who: tuple[Thread, Op, int], place: Place) -> Any:
         thread, op, address = who
-        value = self._value(op, *where)
-        if op.poll is not None and address in thread.polls:
-            thread.polls[address] = (value, thread.polls[address][1], op)
+        value = self._value(op, place)
+        if op.poll is not None and (seen := thread.polls.get(address)):
+            thread.polls[address] = (value, seen[1], op, place)
         return value
 
     # -- polls ----------------------------------------------------------------------------------------------------
 
-    def _parks(self, thread: Thread, op: Op, address: int, where: tuple[Segment, int], start: float) -> bool:
-        """Notes one look of a wait loop; parks the thread when a whole turn of the loop saw nothing new."""
-        if thread.poll_loop != op.poll:
-            thread.poll_loop = op.poll
-            thread.polls = {}
-        seen = thread.polls.get(address)
-        if seen is not None and self._unchanged(thread.polls):
-            for polled, (value, asked, by) in thread.polls.items():
-                parked = Parked(thread, by, polled, value, asked, start - seen[1])
-                thread.parked.append(parked)
-                self.watched.setdefault(polled >> GRANULE, []).append(parked)
-            thread.pending = (op, address)
-            return True
-        thread.polls[address] = (self._value(op, *where), start, op)
-        return False
+    def _park(self, thread: Thread, pending: tuple[Op, int], start: float) -> None:
+        """A whole turn of a wait loop saw nothing new; `pending`, its next look, waits until one of its words
+        changes."""
+        period = start - thread.polls[pending[1]][1]
+        for polled, poll in thread.polls.items():
+            parked = Parked(thread, polled, poll, period)
+            thread.parked.append(parked)
+            self.watched.setdefault(polled >> GRANULE, []).append(parked)
+        thread.pending = pending
+        thread.lag = 0.0
 
     def _unchanged(self, polls: dict[int, Poll]) -> bool:
-        segments = self.memory.segments
-        return all(
-            self._value(op, segments[address >> 32], address & OFFSET_MASK) == value
-            for address, (value, _, op) in polls.items()
-        )
+        for value, _, op, place in polls.values():  # noqa: SIM110 - a generator costs more than its one turn
+            if self._value(op, place) != value:
+                return False
+        return True
 
     def changed(self, address: int, nbytes: int) -> None:
         """Memory was written: wakes the polls that would now see another value."""
         for granule in range(address >> GRANULE, (address + nbytes - 1 >> GRANULE) + 1):
-            for parked in list(self.watched.get(granule, ())):
-                segment = self.memory.segments[parked.address >> 32]
-                seen = self._value(parked.op, segment, parked.address & OFFSET_MASK)
-                if seen != parked.value and parked.thread.parked:
-                    self.unpark(parked.thread, parked, self.engine.now)
+            if granule in self.watched:
+                self.granule_changed(granule)
+
+    def granule_changed(self, granule: int) -> None:
+        """The same for one granule that somebody watches."""
+        for parked in self.watched[granule].copy():
+            if self._value(parked.op, parked.place) != parked.value and parked.thread.parked:
+                self.unpark(parked.thread, parked, self.engine.now)
 
     def unpark(self, thread: Thread, parked: Parked, time: float) -> None:
         """Lets a thread look again, because the word of `parked` has changed or its deadline has passed.
@@ -127,22 +130,22 @@ class Loads:
         """
         for each in thread.parked:
             granule = each.address >> GRANULE
-            others = [p for p in self.watched.pop(granule, ()) if p.thread is not thread]
-            if others:
-                self.watched[granule] = others
-        thread.parked = []
+            watching = self.watched[granule]
+            watching.remove(each)
+            if not watching:
+                del self.watched[granule]
+        thread.parked.clear()
         op, address = thread.pending
-        value, asked, _ = thread.polls[address]
-        where = self.memory.find(address, op.bytes)
-        device, home = thread.block.device.index, where[0].device
+        value, asked, _, place = thread.polls[address]
+        device, home = thread.block.device.index, place[0].device
         way = self.half_l2 if home == device else self.routes[device, home].read_latency
         served = parked.at + way
         if served < time and parked.period > 0:
             served += ceil((time - served) / parked.period) * parked.period
         served = max(time, served - (parked.at - asked))
-        thread.polls[address] = (value, served - way, op)
+        thread.polls[address] = (value, served - way, op, place)
         sample = self._sample_local if home == device else self._sample_remote
-        self.engine.at(served, sample, (thread, op, address), where)
+        self.engine.at(served, sample, (thread, op, address), place)
 
     def parked_threads(self) -> dict[Thread, Parked]:
         """One parked poll of each thread that has any."""

@@ -113,12 +113,14 @@ class _Lowering:
 
     def _loop(self, depth: int, loop: Span, inner: tuple[Span, ...]) -> None:
         first, last = loop
-        self._line(depth, f"if {first} <= pc <= {last}:")
-        self._line(depth + 1, "while True:")
+        alone = first == last
+        self._line(depth, f"while pc == {first}:" if alone else f"while {first} <= pc <= {last}:")
         self.open_loops.append(loop)
-        self._region(depth + 2, loop, inner)
+        if alone:  # the loop's own test is the case's
+            self._case(depth + 1, first)
+        else:
+            self._region(depth + 1, loop, inner)
         self.open_loops.pop()
-        self._line(depth + 2, f"if not {first} <= pc <= {last}: break")
 
     def _case(self, depth: int, case: Case) -> None:
         jump = None

@@ -6,6 +6,8 @@ construction: the number is unknown or the offset lies beyond the end. Must not 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from pcietool.errors import EmulationError
@@ -16,6 +18,8 @@ OFFSET_MASK = 0xFFFFFFFF
 View = memoryview
 Writer = tuple[int, int, int]
 """(device, block, thread)."""
+Place: TypeAlias = "tuple[Segment, int]"
+"""An allocation, and an offset in it."""
 
 
 def views_of(raw: bytearray) -> dict[int, View]:
@@ -79,7 +83,7 @@ class Memory:
             for views in self.local[segment.device].values():
                 del views[segment.number]
 
-    def find(self, address: int, nbytes: int) -> tuple[Segment, int]:
+    def find(self, address: int, nbytes: int) -> Place:
         """The allocation and offset of an access. Raises EmulationError saying what is wrong with the address."""
         segment = self.segments.get(address >> 32)
         offset = address & OFFSET_MASK

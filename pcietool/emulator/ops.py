@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from enum import IntEnum
 
 from pcietool.ptx.model import Instruction
 
 
-class Code(IntEnum):
-    """Index into the engine's handlers."""
+class Code:
+    """Index into the engine's handlers. Plain integers: reading and comparing members of an Enum costs far more."""
 
     LOAD = 0
     STORE = 1

@@ -5,17 +5,20 @@ The only place where emulated memory is written by threads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pcietool.emulator.loads import GRANULE
 from pcietool.emulator.lower import SHARED_WINDOW
-from pcietool.emulator.memory import Segment, Writer
+from pcietool.emulator.memory import Place, Writer
 from pcietool.emulator.ops import Op
 from pcietool.emulator.threads import BLOCKED, Thread
 
 if TYPE_CHECKING:
     from pcietool.emulator.engine import Engine
     from pcietool.emulator.grids import DeviceState
+
+Store: TypeAlias = tuple[Op, Place, Any]
+"""What is written where: (op, place, value)."""
 
 
 class Stores:
@@ -25,6 +28,8 @@ class Stores:
         self.engine = engine
         self.memory = engine.memory
         self.routes = engine.fabric.routes
+        self.loads = engine.loads
+        self.watched = engine.loads.watched
         self.issue = engine.gpu.issue_ns.value
         gpu = engine.gpu
         self.fence_base = (gpu.fence_cta_ns.value, gpu.fence_gpu_ns.value, gpu.fence_sys_ns.value)
@@ -34,35 +39,36 @@ class Stores:
         if address & SHARED_WINDOW:
             return thread.block.store_shared(op, address, value)
         thread.poll_loop = None
-        where = self.memory.find(address, op.bytes)
+        place = self.memory.find(address, op.bytes)
         if op.release:
             done = self.fence_end(thread.block.device, self.engine.now + thread.lag, op.scope)
             thread.lag = 0.0
-            self.engine.at(done, self._issue_and_resume, thread, (op, where, value))
+            self.engine.at(done, self._issue_and_resume, thread, (op, place, value))
             return BLOCKED
-        self._issue(thread, op, where, value)
+        self._issue(thread, (op, place, value))
         return self.engine.go_on(thread)
 
-    def _issue_and_resume(self, thread: Thread, store: tuple[Op, tuple[Segment, int], Any]) -> None:
-        self._issue(thread, *store)
+    def _issue_and_resume(self, thread: Thread, store: Store) -> None:
+        self._issue(thread, store)
         if self.engine.go_on(thread) is not BLOCKED:
             self.engine.resume(thread, None)
 
-    def _issue(self, thread: Thread, op: Op, where: tuple[Segment, int], value: Any) -> None:
-        home = where[0].device
+    def _issue(self, thread: Thread, store: Store) -> None:
+        op, place, _ = store
+        home = place[0].device
         device = thread.block.device
         start = self.engine.now + thread.lag
         thread.lag += self.issue
         if home == device.index:
-            self.land((op, where, value), thread.writer())
+            self.land(store, thread.writer)
             return
         route = self.routes[device.index, home]
         landed = route.write(start, op.bytes, coalesced=not op.strong)
         device.written(route, landed)
-        self.engine.at(landed, self.land, (op, where, value), thread.writer())
+        self.engine.at(landed, self.land, store, thread.writer)
         thread.lag += route.stall(start)
 
-    def land(self, store: tuple[Op, tuple[Segment, int], Any], writer: Writer) -> None:
+    def land(self, store: Store, writer: Writer) -> None:
         """Writes memory and wakes whoever polls it."""
         op, (segment, offset), value = store
         view, index = segment.views[op.size], offset // op.size
@@ -72,15 +78,17 @@ class Stores:
             for n, element in enumerate(value):
                 view[index + n] = element
         segment.writers[offset] = writer
-        address = segment.address + offset
-        if address >> GRANULE in self.engine.watched:
-            self.engine.loads.changed(address, op.bytes)
+        granule = segment.address + offset >> GRANULE
+        if granule in self.watched:
+            self.loads.granule_changed(granule)
 
     def fence_end(self, device: DeviceState, start: float, scope: int) -> float:
         """When a fence that starts at `start` lets its thread go on. A system fence waits until everything the
         device has stored is acknowledged (a flush read: it returns even if a write was lost on the way)."""
-        base = start + self.fence_base[scope]
-        return max(base, device.flushed(start)) if scope == 2 else base
+        end = start + self.fence_base[scope]
+        if scope == 2 and (flushed := device.flushed(start)) > end:
+            return flushed
+        return end
 
     def fence(self, thread: Thread, request: tuple[Op]) -> Any:
         end = self.fence_end(thread.block.device, self.engine.now + thread.lag, request[0].scope)

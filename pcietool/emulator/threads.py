@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pcietool.emulator.lower import ThreadGenerator
-from pcietool.emulator.memory import Writer
+from pcietool.emulator.memory import Place, Writer
 from pcietool.emulator.ops import Op
 
 if TYPE_CHECKING:
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 BLOCKED: Final = object()
 """A handler's answer when the thread goes on later."""
-Poll = tuple[Any, float, Op]
-"""What a poll saw last: (value, when it was asked, by which load)."""
+Poll = tuple[Any, float, Op, Place]
+"""What a poll saw last: (value, when it was asked, by which load, where)."""
 
 
 class Group:
@@ -30,11 +30,25 @@ class Group:
 class Thread:
     """`lag`: ns it has run ahead of the clock. `polls`: what the wait loop `poll_loop` saw last, by address."""
 
-    __slots__ = ("block", "generator", "groups", "lag", "parked", "pending", "poll_loop", "polls", "send", "tid")
+    __slots__ = (
+        "block",
+        "generator",
+        "groups",
+        "lag",
+        "parked",
+        "pending",
+        "poll_loop",
+        "polls",
+        "send",
+        "tid",
+        "writer",
+    )
 
     def __init__(self, block: Block, tid: int) -> None:
         self.block = block
         self.tid = tid
+        self.writer: Writer = (block.device.index, block.index, tid)
+        """What a word remembers of who stored it."""
         self.lag = 0.0
         self.poll_loop: int | None = None
         self.polls: dict[int, Poll] = {}
@@ -48,10 +62,6 @@ class Thread:
         self.generator = generator
         self.send = generator.send
 
-    def writer(self) -> Writer:
-        """What a word remembers of who stored it."""
-        return (self.block.device.index, self.block.index, self.tid)
-
     def __str__(self) -> str:
         return f"GPU {self.block.device.index} block {self.block.index} thread {self.tid}"
 
@@ -59,12 +69,10 @@ class Thread:
 class Parked:
     """A poll that is not emulated until its word changes: asked first at `at`, again every `period` ns."""
 
-    __slots__ = ("address", "at", "op", "period", "thread", "value")
+    __slots__ = ("address", "at", "op", "period", "place", "thread", "value")
 
-    def __init__(self, thread: Thread, op: Op, address: int, value: Any, at: float, period: float) -> None:
+    def __init__(self, thread: Thread, address: int, poll: Poll, period: float) -> None:
         self.thread = thread
-        self.op = op
         self.address = address
-        self.value = value
-        self.at = at
+        self.value, self.at, self.op, self.place = poll
         self.period = period

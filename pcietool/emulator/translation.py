@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pcietool.emulator.isa import SPECIAL_REGISTERS
-from pcietool.emulator.ops import Code, Op
+from pcietool.emulator.ops import Op
 from pcietool.errors import PtxError
 from pcietool.ptx.model import TYPE_BYTES, Address, Function, Immediate, Instruction, Negated, Operand, Register, Symbol
 from pcietool.ptx.registers import registers_read
@@ -114,7 +114,7 @@ class Translation:
         self.constants[name] = value
         return name
 
-    def op(self, i: Instruction, code: Code, **fields: Any) -> str:
+    def op(self, i: Instruction, code: int, **fields: Any) -> str:
         """The name of a new Op."""
         return self.constant("OP", Op(code, i, **fields))
 

@@ -8,7 +8,7 @@ from pcietool.ptx.model import Address, Instruction, Negated, Operand, Pair, Reg
 
 NO_DESTINATION = frozenset(
     {"st", "red", "bar", "barrier", "bra", "brx", "nanosleep", "membar", "fence", "ret", "exit", "trap", "call", "cp"}
-    | {"mbarrier", "prefetch", "discard", "applypriority"}
+    | {"griddepcontrol", "mbarrier", "prefetch", "discard", "applypriority"}
 )
 """Opcodes whose first operand is no result (of those that have one in some form, it counts as read)."""
 
