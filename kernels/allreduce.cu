@@ -11,6 +11,7 @@
 // Flags are compared for equality: a word that was overwritten too early never matches, and ends as a reported hang.
 //
 // One grid can carry one rank or several: rank = first_rank + blockIdx.x / BLOCKS.
+#include "overlap.cuh"
 #include "slots.cuh"
 
 #define SUM_F32 0
@@ -93,6 +94,7 @@ struct Round {
 __device__ __forceinline__ void push(const Round& round, u32 element, u32 value) {
     const u64 word = round.tagged(value);
     const u64 own_place = round.place(round.rank, element);
+#pragma unroll
     for (u32 step = 1; step < WORLD; ++step) {
         u64* const place = round.inboxes[step] + own_place;
 #if CONTROL == TORN
@@ -226,16 +228,20 @@ extern "C" __global__ void allreduce_rounds(Watch* watch, u64* const* inboxes, u
     }
 }
 
-// One all-reduce as a launch of its own, from inputs[rank - first_rank] to outputs[rank - first_rank], which are a
+// One all-reduce as a launch of its own, which may overlap the end of the one before it, from inputs[rank - first_rank] to outputs[rank - first_rank], which are a
 // stride of elements apart. Other parameters as above.
 extern "C" __global__ void allreduce_once(Watch* watch, u64* const* inboxes, u32 first_rank, u32 elements,
                                           const u32* inputs, u32 input_stride, u32* outputs, u32 output_stride,
                                           u32* base) {
-    const Deadline deadline = deadline_from(watch);
+    let_next_launch_start();
     const u32 rank = first_rank + blockIdx.x / BLOCKS;
     const u32 own_block = first_rank * BLOCKS + blockIdx.x;
-    inboxes += (rank - first_rank) * WORLD;
-    const Round round{inboxes, inboxes[0], elements, rank, base[own_block] + 1, 1};
+    u64* table[WORLD];  // in registers: no launch changes it, so it may be read early
+#pragma unroll
+    for (u32 step = 0; step < WORLD; ++step) table[step] = inboxes[(rank - first_rank) * WORLD + step];
+    wait_for_previous_launch();
+    const Deadline deadline = deadline_from(watch);
+    const Round round{table, table[0], elements, rank, base[own_block] + 1, 1};
     const u32* const input = inputs + static_cast<u64>(rank - first_rank) * input_stride;
     u32* const output = outputs + static_cast<u64>(rank - first_rank) * output_stride;
     const Work work = work_of_thread();

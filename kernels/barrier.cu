@@ -8,6 +8,7 @@
 // One grid can carry one rank (peer and host transport) or several (self transport): rank = first_rank +
 // blockIdx.x / BLOCKS.
 #include "injection.cuh"
+#include "overlap.cuh"
 #include "slots.cuh"
 
 // What a round orders.
@@ -187,10 +188,12 @@ extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 f
 // One round and nothing else: a barrier as a launch of its own. Parameters as above.
 extern "C" __global__ void barrier_once(Watch* watch, u32* const* slots, u32 first_rank, u32 world, u32* base,
                                         u32* local) {
-    const Deadline deadline = deadline_from(watch);
+    let_next_launch_start();
     const u32 rank = first_rank + blockIdx.x / BLOCKS;
-    const u32 sequence = base[rank] + 1;
     const Exchange exchange = exchange_of_thread(slots, rank, world);
+    wait_for_previous_launch();
+    const Deadline deadline = deadline_from(watch);
+    const u32 sequence = base[rank] + 1;
     sync_block();  // whoever stores base has read it
     pass(exchange, sequence, false, local + rank * 2, deadline, rank, 1);
     if (threadIdx.x == 0 && blockIdx.x % BLOCKS == 0) base[rank] = sequence;

@@ -111,11 +111,15 @@ def compare_nccl(
         ),
     ] = None,
     nodes: Annotated[
-        int,
+        int | None,
         typer.Option(
-            min=2, max=200, help="Operations of a graph, or launched back to back.", rich_help_panel=_CONTENDERS
+            min=2,
+            max=200,
+            help="Operations of a graph, or launched back to back. Default: 100 on GPUs, 20 emulated.",
+            show_default=False,
+            rich_help_panel=_CONTENDERS,
         ),
-    ] = 20,
+    ] = None,
     init_timeout: Annotated[
         float, typer.Option(help="Seconds a contender may take to start.", rich_help_panel=_CONTENDERS)
     ] = 60.0,

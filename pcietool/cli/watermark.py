@@ -26,6 +26,7 @@ class Path(StrEnum):
 
     vector = "vector"
     bulk = "bulk"
+    engine = "engine"
 
 
 class Dtype(StrEnum):
@@ -128,8 +129,8 @@ def watermark(
     path: Annotated[
         list[Path] | None,
         typer.Option(
-            help="How rows are stored: by 16-byte stores (vector) or TMA (bulk, sm_90 or newer); can be repeated."
-            " Default: both on GPUs, vector emulated.",
+            help="How rows are stored: by 16-byte stores (vector), TMA (bulk, sm_90 or newer), or the copy engine with"
+            " stream writes as signals (engine); can be repeated. Default: all on GPUs, vector and engine emulated.",
             show_default=False,
             rich_help_panel=_KERNEL,
         ),

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pcietool.machines.base import (
     Buffer,
+    CopyStream,
     Graph,
     HostAgent,
     HostLink,
@@ -20,6 +21,7 @@ from pcietool.machines.base import (
     Place,
     Program,
     launch_names,
+    round_names,
 )
 
 Announce = Callable[[str, float], None]
@@ -37,9 +39,17 @@ class AnnouncingMachine(Machine):
         self.label = machine.label
         self.devices = machine.devices
 
-    def run(self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent] = ()) -> Outcome:
+    def run(
+        self,
+        launches: Sequence[Launch],
+        deadline_s: float,
+        host_agents: Sequence[HostAgent] = (),
+        copy_streams: Sequence[CopyStream] = (),
+    ) -> Outcome:
         return self._around(
-            launch_names(launches), deadline_s, lambda: self._machine.run(launches, deadline_s, host_agents)
+            round_names(launches, copy_streams),
+            deadline_s,
+            lambda: self._machine.run(launches, deadline_s, host_agents, copy_streams),
         )
 
     def graph(self, launches: Sequence[Launch]) -> Graph:

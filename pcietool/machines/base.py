@@ -173,6 +173,9 @@ class Launch:
     """Its blocks wait for each other or for other devices, so all of them must be resident."""
     beyond_residency: bool = False
     """Launch it although not all of its blocks are resident: only to show what happens then."""
+    overlaps: bool = False
+    """Its kernel waits for the launch before it by itself (overlap.cuh), so in a graph it may start before that one
+    has ended. A machine that cannot do so starts it afterwards."""
 
 
 def launch_names(launches: Sequence[Launch]) -> str:
@@ -189,6 +192,39 @@ class HostAgent:
     buffer: Buffer
     offset: int
     adds: int
+
+
+@dataclass(frozen=True)
+class StreamCopy:
+    """`nbytes` from the start of `src` to the start of `dst`, by a copy engine."""
+
+    dst: Buffer
+    src: Buffer
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class StreamWrite:
+    """The 32-bit `value` stored to the first four bytes of `word`, when all before it in the stream has arrived."""
+
+    word: Buffer
+    value: int
+
+
+@dataclass(frozen=True)
+class CopyStream:
+    """Copies and stores that one device makes in a round, one after the other and beside its launches. They must wait
+    for no launch: the host submits them one by one, and may have to wait for room in the queue."""
+
+    device: int
+    steps: tuple[StreamCopy | StreamWrite, ...]
+
+
+def round_names(launches: Sequence[Launch], copy_streams: Sequence[CopyStream]) -> str:
+    """As `launch_names`, and where copy streams run beside them."""
+    copying = ", ".join(str(stream.device) for stream in copy_streams)
+    parts = [launch_names(launches)] * bool(launches) + [f"copies by GPU {copying}"] * bool(copy_streams)
+    return " with ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -225,6 +261,8 @@ class Outcome:
     elapsed_ns: Mapping[int, float]
     hang: Hang | None = None
     host_agents_ns: tuple[float, ...] = ()
+    copy_streams_ns: tuple[float, ...] = ()
+    """GPU time of each copy stream, from its first step's start to its last one's end."""
 
     @property
     def finished(self) -> bool:
@@ -291,9 +329,16 @@ class Machine(ABC):
         """How many blocks of this kernel can be resident on the device at once."""
 
     @abstractmethod
-    def run(self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent] = ()) -> Outcome:
-        """Starts everything at once and waits for the end or for the deadline. Nothing that synchronises
-        happens in between. Raises UsageError for a spinning grid beyond residency (unless the launch says so)."""
+    def run(
+        self,
+        launches: Sequence[Launch],
+        deadline_s: float,
+        host_agents: Sequence[HostAgent] = (),
+        copy_streams: Sequence[CopyStream] = (),
+    ) -> Outcome:
+        """Starts everything at once, at most one copy stream a device, and waits for the end or for the deadline.
+        Nothing that synchronises happens in between. Raises UsageError for a spinning grid beyond residency (unless
+        the launch says so), DriverError for a step that the driver refuses."""
 
     @abstractmethod
     def graph(self, launches: Sequence[Launch]) -> Graph:

@@ -25,6 +25,7 @@ from pcietool.machines.base import (
     Backend,
     BlockedThread,
     Buffer,
+    CopyStream,
     Device,
     Graph,
     Hang,
@@ -38,6 +39,7 @@ from pcietool.machines.base import (
     Place,
     Program,
 )
+from pcietool.machines.emulated_copies import start_copies
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 from pcietool.ptx.model import Function
 from pcietool.ptx.parser import parse
@@ -224,8 +226,14 @@ class EmulatedMachine(Machine):
     def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
         return resident_blocks(self.spec.gpu, block, shared_bytes(self._lowered(kernel).function, shared))
 
-    def run(self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent] = ()) -> Outcome:
-        return self.run_with_gap(launches, deadline_s, host_agents, self.spec.gpu.stream_node_ns.value)
+    def run(
+        self,
+        launches: Sequence[Launch],
+        deadline_s: float,
+        host_agents: Sequence[HostAgent] = (),
+        copy_streams: Sequence[CopyStream] = (),
+    ) -> Outcome:
+        return self.run_with_gap(launches, deadline_s, host_agents, self.spec.gpu.stream_node_ns.value, copy_streams)
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
         for launch in launches:
@@ -233,9 +241,14 @@ class EmulatedMachine(Machine):
         return EmulatedGraph(self, launches)
 
     def run_with_gap(
-        self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent], gap_ns: float
+        self,
+        launches: Sequence[Launch],
+        deadline_s: float,
+        host_agents: Sequence[HostAgent],
+        gap_ns: float,
+        copy_streams: Sequence[CopyStream] = (),
     ) -> Outcome:
-        """One round; `gap_ns` between the launches of one device."""
+        """One round; `gap_ns` between the launches, and between the copies, of one device."""
         for launch in launches:
             self.check_residency(launch)
         for watch, records in zip(self._watches, self._records, strict=True):
@@ -249,13 +262,22 @@ class EmulatedMachine(Machine):
             skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value
             self._states[self._gpus[device]].submit(grids, began + engine.gpu.launch_ns.value + skew, gap_ns)
         agents = [self._start_agent(agent, began) for agent in host_agents]
+        copying = [
+            start_copies(engine, self._gpus[stream.device], stream.steps, began + engine.gpu.launch_ns.value, gap_ns)
+            for stream in copy_streams
+        ]
         proof = self._run_to_the_end()
         elapsed = {
             device: state.ended_ns - (state.started_ns or 0.0)
             for device, state in ((device, self._states[self._gpus[device]]) for device in used)
         }
         engine.now = max([engine.now, *(self._states[self._gpus[device]].ended_ns for device in used)])
-        return Outcome(elapsed, self._hang(proof), tuple(agent["ended_ns"] - began for agent in agents))
+        return Outcome(
+            elapsed,
+            self._hang(proof),
+            tuple(agent["ended_ns"] - began for agent in agents),
+            tuple(span.ended_ns - span.started_ns for span in copying),
+        )
 
     def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
         """Runs all events. When only parked threads remain nothing can wake them: that proves the deadlock, time

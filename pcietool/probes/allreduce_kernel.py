@@ -118,6 +118,7 @@ class AllReduce:
                     self.nodes * self._output_stride,
                     self._sequences[device],
                 ),
+                overlaps=True,
             )
             for node in range(self.nodes)
             for device, first_rank, ranks in self.world.grids()

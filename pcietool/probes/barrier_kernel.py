@@ -142,6 +142,7 @@ class Barrier:
                     self.world.sequences[device],
                     self.local[device],
                 ),
+                overlaps=True,
             )
             for device, first_rank, ranks in self.world.grids()
         ]

@@ -34,8 +34,9 @@ class CompareConfig(BaseModel):
     factor: Annotated[int, Field(ge=2)] = 4
     pairs: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Turns of each side; 7 or more give an interval."""
-    nodes: Annotated[int, Field(ge=2, le=200)] = 20
-    """Operations of one graph, or launched back to back, on both sides."""
+    nodes: Annotated[int, Field(ge=2, le=200)] | None = None
+    """Operations of one graph, or launched back to back, on both sides. Many, since each side's figure has its share
+    of the fixed cost of a launch."""
     timeout_s: Annotated[float, Field(gt=0)] = 2.0
     """Of a launch of ours."""
     init_timeout_s: Annotated[float, Field(gt=0, le=110)] = 60.0
@@ -74,11 +75,15 @@ class Effort(BaseModel):
     pairs: int
     rounds: int
     """Inside one kernel."""
-    nodes: int = 20
+    nodes: int
     replays: int
     """Of a graph, or of launches back to back, in one turn; one more is not counted."""
 
     @classmethod
     def of(cls, backend: Backend, config: CompareConfig) -> Effort:
-        usual = cls(pairs=11, rounds=8000, replays=5) if backend == "cuda" else cls(pairs=1, rounds=30, replays=1)
-        return usual.model_copy(update={"pairs": config.pairs or usual.pairs, "nodes": config.nodes})
+        usual = (
+            cls(pairs=11, rounds=8000, nodes=100, replays=5)
+            if backend == "cuda"
+            else cls(pairs=1, rounds=30, nodes=20, replays=1)
+        )
+        return usual.model_copy(update={"pairs": config.pairs or usual.pairs, "nodes": config.nodes or usual.nodes})

@@ -11,24 +11,23 @@ from typing import Literal
 
 import numpy as np
 
-from pcietool.errors import UsageError
+from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import Buffer, Kernel, Launch, Machine, on_device
 from pcietool.probes.hangs import finished
 from pcietool.probes.streams import VECTOR_BYTES, Part, Pattern, Shape, parts_of
+from pcietool.probes.watermark_copies import FIRST_ROW, SHIFTS_A_CONSUMER, EngineCopies, Injection, source_shift
 from pcietool.probes.world import Transport, World
 from pcietool.protocol.checksum import LANES, added_lanes, row_sums
 from pcietool.protocol.chunks import LARGEST_COUNT, ChunkPlan
 
-Path = Literal["vector", "bulk"]
-Injection = Literal["none", "swap", "early", "drop"]
+StorePath = Literal["vector", "bulk"]
+"""How a kernel copies."""
+Path = Literal["vector", "bulk", "engine"]
 
 INJECTIONS: Mapping[Injection, int] = {"none": 0, "swap": 1, "early": 2, "drop": 3}
-FIRST_ROW = 1
-"""Of the slots, as in kernels/watermark.cu: chunk n has row FIRST_ROW + n, a producer its column."""
 BULK_SHARED_BYTES_A_GROUP = 4 * 8192
 """STAGES * TILE_BYTES of kernels/watermark.cu."""
-SHIFTS_A_CONSUMER = 2
-"""Two launches in a row push other rows: see source_of in kernels/watermark.cu."""
+TRIAL_DEADLINE_S = 2.0
 ROLE = np.dtype([(name, "<u4") for name in ("rank", "produces", "block", "blocks", "first_peer", "peers")])
 ENDPOINT = np.dtype([(name, "<u8") for name in ("slots", "data", "source", "sums")])
 
@@ -54,7 +53,8 @@ class Pushed:
     """What came of one push."""
 
     producer_ns: float
-    """From the first block's start until all that was stored has arrived, globaltimer of the slowest producer."""
+    """From the first block's start until all that was stored has arrived, globaltimer of the slowest producer. By the
+    copy engine: from the start of the first copy to the end of the last signal, by events on their stream."""
     first_release_ns: float | None
     """From the consumer's start, on its own timer, slowest consumer; None without signals."""
     polls: int | None
@@ -104,6 +104,10 @@ class Pusher:
             part.rank: self._on_device_of(part.rank, source_rows * shape.row_bytes, f"rows of rank {part.rank}")
             for part in self.producers
         }
+        producer, consumer = self.producers[0].rank, self.producers[0].first_peer
+        self._copies = EngineCopies(
+            world_, producer, consumer, shape.row_bytes, self._sources[producer], self._data[consumer]
+        )
         blocks = {device: self._most_blocks(device) for device in self.devices}
         warps = shape.threads // 32
         self._roles = world_.per_device(ROLE.itemsize * max(blocks.values()), "roles of the blocks")
@@ -132,7 +136,7 @@ class Pusher:
 
     # -- pushing ------------------------------------------------------------------------------------------------------
 
-    def load(self, path: Path, *, signals: bool, inject: bool = False) -> Kernel:
+    def load(self, path: StorePath, *, signals: bool, inject: bool = False) -> Kernel:
         """Raises CompileError or PtxError where this machine cannot run that path."""
         defines = {
             "THREADS": self.shape.threads,
@@ -145,7 +149,7 @@ class Pusher:
 
     def push(
         self,
-        path: Path,
+        path: StorePath,
         plan: ChunkPlan,
         sms: int,
         timeout_s: float,
@@ -174,6 +178,40 @@ class Pusher:
             polls=self._count_polls(roles) if signals else None,
             wrong=self._wrong_row(plan) if signals else None,
         )
+
+    def push_by_engine(
+        self, plan: ChunkPlan, timeout_s: float, *, injection: Injection = "none", injected: int = 0
+    ) -> Pushed:
+        """The one stream of "one-to-one", each chunk one copy by the copy engine with its signal as a stream write
+        behind it; the kernel only consumes. `injection`: as `push`, but not "swap". Raises Hung, and DriverError for a
+        copy or a write that the driver refuses."""
+        self._sequence += 1
+        kernel = self.load("vector", signals=True)
+        roles = {device: self._roles_on(device, 0, signals=True) for device in self.devices}
+        launches = [
+            self._launch(device, kernel, roles[device], "vector", plan, INJECTIONS["none"], 0)
+            for device in self.devices
+            if len(roles[device])
+        ]
+        copies = self._copies.of(plan, self._sequence, injection, injected)
+        outcome = self.machine.run(launches, timeout_s, copy_streams=[copies])
+        finished(outcome, f"{plan.chunk_rows}-row chunks, copy engine")
+        return Pushed(
+            producer_ns=outcome.copy_streams_ns[0],
+            first_release_ns=max(self._first_release_ns(part, roles) for part in self.consumers),
+            polls=self._count_polls(roles),
+            wrong=self._wrong_row(plan),
+        )
+
+    def engine_refusal(self) -> str | None:
+        """Why the driver does not copy or store as `push_by_engine` asks, or None. Tried without any kernel: one that
+        waits for a signal that was refused would hang. The trial's signals are old ones."""
+        plan = ChunkPlan(min(1, self.shape.rows), 1, 1)
+        try:
+            self.machine.run((), TRIAL_DEADLINE_S, copy_streams=[self._copies.of(plan, self._sequence)])
+        except DriverError as error:
+            return str(error)
+        return None
 
     def copy_by_engine(self) -> float:
         """The bytes of one stream by the copy engine; ns of GPU time."""
@@ -326,7 +364,7 @@ class Pusher:
         for part in self.consumers:
             sums = self._sums[part.rank].read(np.uint64).reshape(-1, LANES)
             for producer in part.peers_in(self.world.size):
-                shift = SHIFTS_A_CONSUMER * part.rank + self._sequence % 2
+                shift = source_shift(part.rank, self._sequence)
                 sent = self._source_sums[producer][shift : shift + rows]
                 wrong = np.flatnonzero(added_lanes(sums[producer * rows : (producer + 1) * rows]) != sent)
                 if wrong.size:

@@ -15,8 +15,9 @@ from pcietool.probes.base import Observer, ProbeResult, Row, Status
 from pcietool.probes.hangs import Hung
 from pcietool.probes.injections import amount
 from pcietool.probes.parts import run_parts
-from pcietool.probes.pushing import FIRST_ROW, Injection, Path, Pushed, Pusher
+from pcietool.probes.pushing import Path, Pushed, Pusher, StorePath
 from pcietool.probes.watermark_config import Effort, WatermarkConfig, chunk_sizes, sm_counts
+from pcietool.probes.watermark_copies import FIRST_ROW, Injection
 from pcietool.probes.world import SELF_RANKS, Transport, runnable
 from pcietool.protocol.chunks import ARTICLE_CHUNK, ChunkPlan
 from pcietool.stats import median_interval, paired_ratio
@@ -27,13 +28,16 @@ GOOD_ENOUGH = 0.98
 """Of the best rate with the same SMs: the smallest chunk that reaches this is the one to use."""
 FEEDS_THE_LINK = 90
 """Percent of the copy without signals."""
+SUBMITTED_A_SECOND = 30_000
+"""Copies with their signals, by one CPU thread: about a fifth of what it can, because the consumer waits meanwhile."""
 CONTROL_ROWS = 2 * ARTICLE_CHUNK
 BULK_NEEDS = (9, 0)
 METHOD = (
     "rows pushed in chunks by a kernel, {pattern}; GB/s: one producer's bytes over its time from the first block's"
     " start until all has arrived (globaltimer, slowest producer, median of launches); % SM: of the same copy without"
-    " signals, launched in turns; % CE: of one copy by the copy engine; first: from the start of the"
-    " consumer, which is launched before the producers, until the first chunk may be read"
+    " signals, launched in turns; % CE: of one copy by the copy engine; engine: each chunk a copy by the copy engine"
+    " with a stream write behind it, timed by events on their stream; first: from the start of the consumer, which is"
+    " launched before the producers, until the first chunk may be read"
 )
 
 
@@ -68,6 +72,10 @@ def _measure(
                 continue
             if config.inject:
                 bench.inject(path, chunks)
+            if path == "engine":
+                for chunk_rows in chunks:
+                    bench.measure_engine(chunk_rows)
+                continue  # no SMs to vary
             for sms in sm_counts(config, effort, pusher.most_sms(), machine):
                 for chunk_rows in chunks:
                     bench.measure(path, sms, chunk_rows)
@@ -83,6 +91,12 @@ def why_not(machine: Machine, pusher: Pusher, path: Path) -> str | None:
     """Why this machine cannot copy that way, or None."""
     if path == "vector":
         return None
+    if path == "engine":
+        if pusher.streams > 1:
+            return "the host submits one copy after the other, so several streams would not run at once"
+        if machine.backend == "emulated" and pusher.world.transport == "self":
+            return "a copy inside one GPU takes no time in the model"
+        return machine.missing("copy_engine") or pusher.engine_refusal()
     for device in machine.devices:
         if device.compute_capability < BULK_NEEDS:
             major, minor = device.compute_capability
@@ -117,7 +131,7 @@ class Bench:
         groups = self.pusher.groups_of_stream(sms)
         return self.pusher.shape.plan(chunk_rows, groups, self.config.piece_rows)
 
-    def measure(self, path: Path, sms: int, chunk_rows: int) -> None:
+    def measure(self, path: StorePath, sms: int, chunk_rows: int) -> None:
         """One row: launches with and without signals take turns, so that drift hits both alike."""
         plan = self.pushing = self.plan(sms, chunk_rows)
         self.observer.progress(f"{self.result.transport}: {path}, {sms} SMs, chunks of {chunk_rows} rows")
@@ -125,12 +139,34 @@ class Bench:
         for _ in range(self.effort.warmup + self.effort.repeats):
             plain = self.pusher.push(path, plan, sms, self.config.timeout_s, signals=False)
             rounds.append((plain, self.pusher.push(path, plan, sms, self.config.timeout_s)))
-        wrong = next((signalled.wrong for _, signalled in rounds if signalled.wrong), None)
+        figures = self._figures(rounds[self.effort.warmup :], f"{path}/{sms} SMs/{chunk_rows} rows")
+        self._add_row(path, sms, plan, [signalled for _, signalled in rounds], figures)
+
+    def measure_engine(self, chunk_rows: int) -> None:
+        """One row: no SM copies, so there is no copy without signals to compare with but the one by the engine."""
+        plan = self.pushing = ChunkPlan(self.pusher.shape.rows, chunk_rows, chunk_rows)
+        if plan.chunks > SUBMITTED_A_SECOND * self.config.timeout_s:
+            reason = f"engine: the host cannot submit {plan.chunks} copies within --timeout {self.config.timeout_s:g}"
+            self.result.rows.append({"path": "engine", "gb_per_s": None, "reason": f"{reason}; use larger --chunks"})
+            return
+        self.observer.progress(f"{self.result.transport}: copy engine, chunks of {chunk_rows} rows")
+        launches = self.effort.warmup + self.effort.repeats
+        rounds = [self.pusher.push_by_engine(plan, self.config.timeout_s) for _ in range(launches)]
+        figures = self._common_figures(rounds[self.effort.warmup :], f"engine/{chunk_rows} rows")
+        no_sms = {
+            "sm_copy_gb_per_s": None,
+            "percent_of_sm_copy": None,
+            "percent_of_sm_copy_reason": "% SM: the path engine uses no SMs; compare % CE",
+        }
+        self._add_row("engine", 0, plan, rounds, figures | no_sms)
+
+    def _add_row(self, path: Path, sms: int, plan: ChunkPlan, rounds: list[Pushed], figures: Row) -> None:
+        wrong = next((pushed.wrong for pushed in rounds if pushed.wrong), None)
         self.result.rows.append(
             {
-                "chunk_rows": chunk_rows,
+                "chunk_rows": plan.chunk_rows,
                 "chunk_text": _chunk_text(plan),
-                "is_articles_choice": chunk_rows == ARTICLE_CHUNK,
+                "is_articles_choice": plan.chunk_rows == ARTICLE_CHUNK,
                 "piece_rows": plan.piece_rows,
                 "sms": sms,
                 "path": path,
@@ -138,7 +174,7 @@ class Bench:
                 "streams": self.pusher.streams,
                 "rows": plan.rows,
                 "row_bytes": self.pusher.shape.row_bytes,
-                **self._figures(rounds[self.effort.warmup :], f"{path}/{sms} SMs/{chunk_rows} rows"),
+                **figures,
                 "signals": plan.signals(self.pusher.streams),
                 "bytes": self.pusher.shape.nbytes * self.pusher.streams,
                 "correct": wrong is None,
@@ -150,26 +186,35 @@ class Bench:
         )
 
     def _figures(self, rounds: list[tuple[Pushed, Pushed]], name: str) -> Row:
-        streams_each = max(part.peers for part in self.pusher.producers)
-        nbytes = self.pusher.shape.nbytes * streams_each
-        rates, plain_rates = (
-            np.array([nbytes / pushed[signalled].producer_ns for pushed in rounds]) for signalled in (1, 0)
-        )
-        self.result.samples[f"{name}/gb_per_s"] = rates
+        """Of launches without and with signals, in turns."""
+        figures = self._common_figures([signalled for _, signalled in rounds], name)
+        plain_rates = self._rates([plain for plain, _ in rounds])
         self.result.samples[f"{name}/sm_copy_gb_per_s"] = plain_rates
-        rate, share = median_interval(rates), paired_ratio(100 * rates, plain_rates)
-        first = float(np.median([signalled.first_release_ns or 0.0 for _, signalled in rounds]))
-        emulated = self.pusher.machine.backend == "emulated"
-        return {
-            "gb_per_s": rate.median,
+        share = paired_ratio(100 * self.result.samples[f"{name}/gb_per_s"], plain_rates)
+        return figures | {
             "sm_copy_gb_per_s": float(np.median(plain_rates)),
             "percent_of_sm_copy": share.median,
             **share.row("percent_of_sm_copy"),
+        }
+
+    def _rates(self, pushes: list[Pushed]) -> np.ndarray:
+        """GB/s of one producer, [launches]."""
+        nbytes = self.pusher.shape.nbytes * max(part.peers for part in self.pusher.producers)
+        return np.array([nbytes / pushed.producer_ns for pushed in pushes])
+
+    def _common_figures(self, pushes: list[Pushed], name: str) -> Row:
+        """Of launches with signals."""
+        rates = self.result.samples[f"{name}/gb_per_s"] = self._rates(pushes)
+        rate = median_interval(rates)
+        first = float(np.median([pushed.first_release_ns or 0.0 for pushed in pushes]))
+        emulated = self.pusher.machine.backend == "emulated"
+        return {
+            "gb_per_s": rate.median,
             "copy_engine_gb_per_s": self._engine_rate,
             "percent_of_copy_engine": self._engine_rate and 100 * rate.median / self._engine_rate,
             "copy_engine_reason": self._engine_reason,
             "first_release_us": first / 1e3,
-            "polls": None if emulated else int(np.median([signalled.polls or 0 for _, signalled in rounds])),
+            "polls": None if emulated else int(np.median([pushed.polls or 0 for pushed in pushes])),
             "polls_reason": "polls are not counted: the emulator skips those that see nothing new"
             if emulated
             else None,
@@ -190,10 +235,24 @@ class Bench:
 
     def controls(self) -> list[Row]:
         """Pushes that must be found wrong: else this program could not see wrong data."""
-        best = max(self.measured, key=lambda row: row["gb_per_s"])
+        self.observer.progress(f"{self.result.transport}: are wrong data seen?")
+        by_kernels = [row for row in self.measured if row["path"] != "engine"]
+        checks = self._kernel_controls(max(by_kernels, key=lambda row: row["gb_per_s"])) if by_kernels else []
+        return checks + ([self._engine_control()] if len(by_kernels) < len(self.measured) else [])
+
+    def _engine_control(self) -> Row:
+        rows = min(CONTROL_ROWS, self.pusher.shape.rows)
+        plan = self.pushing = ChunkPlan(rows, min(ARTICLE_CHUNK, rows), min(ARTICLE_CHUNK, rows))
+        early = self.pusher.push_by_engine(plan, self.config.timeout_s, injection="early").wrong
+        return {
+            "name": "control: stream writes before the copies are found",
+            "passed": early is not None,
+            "text": str(early or "nothing was found"),
+        }
+
+    def _kernel_controls(self, best: Row) -> list[Row]:
         rows = min(CONTROL_ROWS, best["rows"])
         plan = self.pushing = replace(self.plan(best["sms"], min(ARTICLE_CHUNK, rows)), rows=rows)
-        self.observer.progress(f"{self.result.transport}: are wrong data seen?")
         row = rows // 2
         swapped = self._push_wrong(best, plan, "swap", row)
         early = self._push_wrong(best, plan, "early", 0)
@@ -222,7 +281,10 @@ class Bench:
         dropped = amount(self.config.inject or "")
         if dropped >= plan.chunks:
             raise UsageError(f"--inject drop-chunk={dropped}: chunks are numbered 0 to {plan.chunks - 1} here")
-        self.pusher.push(path, plan, sms, self.config.timeout_s, injection="drop", injected=dropped)
+        if path == "engine":
+            self.pusher.push_by_engine(plan, self.config.timeout_s, injection="drop", injected=dropped)
+        else:
+            self.pusher.push(path, plan, sms, self.config.timeout_s, injection="drop", injected=dropped)
 
 
 def _chunk_text(plan: ChunkPlan) -> str:
@@ -279,6 +341,11 @@ def smallest_good(rows: list[Row]) -> Row:
 
 
 def _path_verdict(path: str, chosen: dict[tuple[str, int], Row]) -> str:
+    if path == "engine":
+        (row,) = (row for (of_path, _), row in chosen.items() if of_path == path)
+        share = row["percent_of_copy_engine"]
+        of_one_copy = "" if share is None else f", {share:.1f} % of one copy"
+        return f"{row['chunk_rows']}-row chunks by the copy engine: {gb_per_s(row['gb_per_s'])} GB/s{of_one_copy}"
     by_sms = {sms: row for (of_path, sms), row in sorted(chosen.items()) if of_path == path}
     most = max(by_sms)
     row = by_sms.pop(most)

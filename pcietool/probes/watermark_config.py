@@ -87,7 +87,7 @@ class Effort:
         return cls(
             shape,
             usual_sms=(4, 8, 16, 32, 64, "all") if on_gpus else (4,),
-            paths=config.paths or (("vector", "bulk") if on_gpus else ("vector",)),
+            paths=config.paths or (("vector", "bulk", "engine") if on_gpus else ("vector", "engine")),
             repeats=config.iterations or (9 if on_gpus else 2),
             warmup=(2 if on_gpus else 0) if config.warmup is None else config.warmup,
         )

@@ -43,7 +43,9 @@ def test_the_document_is_the_same_for_a_seed() -> None:
     (probe,) = one["probes"]
     keys = {"gb_per_s", "percent_of_sm_copy", "percent_of_copy_engine", "first_release_us", "signals", "polls", "bytes"}
     assert keys <= probe["rows"][0].keys()
-    assert [row["chunk_rows"] for row in probe["rows"]] == [1, 8, 16, 40]
+    assert [(row["path"], row["chunk_rows"]) for row in probe["rows"]] == [
+        (path, chunk) for path in ("vector", "engine") for chunk in (1, 8, 16, 40)
+    ]
 
 
 def test_a_dropped_chunk_is_a_hang() -> None:

@@ -98,3 +98,26 @@ def test_what_never_ends_after_a_refused_launch_is_stuck():
 
     with pytest.raises(StuckError, match="still running"):
         run([FakeGpu(0, [], polls=NEVER)], [], [refuse])
+
+
+class FakeQueue:
+    """A copy queue that ends after `polls` looks at it."""
+
+    def __init__(self, polls=5):
+        self.polls = polls
+
+    def has_ended(self):
+        self.polls -= 1
+        return self.polls <= 0
+
+    def elapsed_ns(self):
+        return 7.0
+
+
+def test_copy_queues_are_waited_for_too():
+    log, queue = [], FakeQueue()
+    outcome = run_round([FakeGpu(0, log)], [], 0.05, [], "copies by GPU 0", [queue])
+    assert queue.polls <= 0
+    assert outcome.copy_streams_ns == (7.0,)
+    stuck = run_round([], [], 0.05, [], "copies by GPU 0", [FakeQueue(NEVER)])
+    assert stuck.hang.limit == "host join timeout"

@@ -19,7 +19,7 @@ from pcietool.probes.world import World
 pytestmark = pytest.mark.timeout(100)
 sys.path.insert(0, str(Path(__file__).parent.parent / "contenders"))
 TWO = {"sizes": (4, 16), "modes": ("eager",), "pairs": 7}
-EFFORT = Effort(pairs=7, rounds=5, replays=1)
+EFFORT = Effort(pairs=7, rounds=5, nodes=20, replays=1)
 
 
 class Silent:

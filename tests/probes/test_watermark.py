@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pcietool.errors import UsageError
-from pcietool.machines.base import Machine
+from pcietool.errors import DriverError, UsageError
+from pcietool.machines.base import Machine, Outcome
 from pcietool.machines.emulated import EmulatedMachine
 from pcietool.probes.base import ProbeResult, Row, Status
 from pcietool.probes.hangs import Hung
-from pcietool.probes.pushing import FIRST_ROW, Pusher
+from pcietool.probes.pushing import Pusher
 from pcietool.probes.streams import Pattern, Shape, parts_of
 from pcietool.probes.watermark import judge, run, smallest_good
 from pcietool.probes.watermark_config import WatermarkConfig
+from pcietool.probes.watermark_copies import FIRST_ROW
 from pcietool.probes.world import Transport
 from pcietool.protocol.slots import GUARD_BYTES
 
@@ -164,13 +165,66 @@ def test_a_sweep_names_the_smallest_good_chunk_of_each_sm_count(four: EmulatedMa
         assert all(row["correct"] for row in result.rows)
         assert all(check["passed"] for check in result.checks)
         assert [(row["sms"], row["chunk_rows"]) for row in result.rows] == [
-            (sms, chunk) for sms in (1, 2) for chunk in (1, 8, ROWS)
+            (sms, chunk) for sms in (1, 2, 0) for chunk in (1, 8, ROWS)
         ]
-        assert [row["sms"] for row in result.rows if row["is_smallest_good"]] == [1, 2]
+        assert [row["sms"] for row in result.rows if row["is_smallest_good"]] == [1, 2, 0]
         assert [row["signals"] for row in result.rows[:3]] == [ROWS, 5, 1]
         assert all(row["polls"] is None and row["polls_reason"] for row in result.rows)
-        assert all(row["percent_of_sm_copy"] > 0 for row in result.rows)
+        assert all(row["percent_of_sm_copy"] > 0 for row in result.rows if row["path"] == "vector")
         assert "% of the copy without signals" in result.verdict
+        assert "by the copy engine" in result.verdict
+
+
+def test_the_copy_engine_is_slower_the_smaller_its_chunks(four: EmulatedMachine) -> None:
+    for result in measure(four, paths=("engine",), chunks="1,8,all"):
+        assert result.status is Status.PASS
+        assert [check["name"] for check in result.checks] == [
+            "control: stream writes before the copies are found",
+            "guard words",
+        ]
+        shares = [row["percent_of_copy_engine"] for row in result.rows]
+        assert shares == sorted(shares)
+        assert 0 < shares[0] < shares[-1] <= 100
+        assert [row["signals"] for row in result.rows] == [ROWS, 5, 1]
+        assert all(row["correct"] and row["first_release_us"] > 0 for row in result.rows)
+        assert all(row["percent_of_sm_copy"] is None and row["percent_of_sm_copy_reason"] for row in result.rows)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"pattern": "many-to-one"}, "several streams would not run at once"),
+        ({"transport": "self"}, "takes no time in the model"),
+        ({"timeout_s": 1e-4}, "cannot submit 5 copies within --timeout 0.0001; use larger --chunks"),
+    ],
+)
+def test_what_the_copy_engine_cannot_show_is_waived(
+    four: EmulatedMachine, options: dict[str, Any], reason: str
+) -> None:
+    for result in measure(four, paths=("engine",), **options):
+        assert result.status is Status.WAIVED
+        assert result.reason is not None
+        assert reason in result.reason
+
+
+class WithoutStreamWrites(EmulatedMachine):
+    def run(self, launches: Any, *arguments: Any, copy_streams: Any = (), **options: Any) -> Outcome:
+        if copy_streams:
+            raise DriverError("copies by GPU 0: cuStreamWriteValue32: CUDA_ERROR_NOT_SUPPORTED (801)")
+        return super().run(launches, *arguments, **options)
+
+
+def test_a_driver_that_refuses_stream_writes_is_a_waived_row(four: EmulatedMachine) -> None:
+    with WithoutStreamWrites(four.spec, [0, 1], 0) as machine:
+        for result in measure(machine, paths=("vector", "engine")):
+            assert result.status is Status.PASS
+            assert "engine: copies by GPU 0: cuStreamWriteValue32" in result.rows[-1]["reason"]
+
+
+def test_a_dropped_chunk_of_the_copy_engine_is_named(four: EmulatedMachine) -> None:
+    for result in measure(four, paths=("engine",), inject="drop-chunk=2"):
+        assert result.status is Status.HANG
+        assert "chunk 2 (rows 16 to 23) from rank 0 was never published" in result.verdict
 
 
 def test_one_gpu_runs_self_alone() -> None:

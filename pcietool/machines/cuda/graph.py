@@ -40,7 +40,7 @@ class CudaGraph(Graph):
 
 def _record(gpu: Gpu, launches: Sequence[PreparedLaunch]) -> Any:
     try:
-        return _capture(gpu, [one.submit for one in launches])
+        return _capture(gpu, [one.record for one in launches])
     except DriverError:
         # A driver may not record cooperative launches; that all blocks are resident was checked before.
         return _capture(gpu, [one.submit_plain for one in launches])

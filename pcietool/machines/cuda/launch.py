@@ -14,6 +14,11 @@ from pcietool.machines.cuda.driver import call
 from pcietool.machines.cuda.gpu import Gpu
 from pcietool.machines.cuda.program import cuda_program
 
+OVERLAPPING = (9, 0)
+"""From this compute capability on, a launch can start before the one before it has ended."""
+
+_SHAPE = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ")
+
 
 class PreparedLaunch:
     """A grid of several blocks that wait is cooperative: the driver refuses what is not resident at once. One block
@@ -28,6 +33,7 @@ class PreparedLaunch:
         self.gpu = gpu
         self.name = launch.kernel.name
         self._cooperative = launch.spins and launch.grid > 1 and not launch.beyond_residency
+        self._overlaps = launch.overlaps and gpu.device.compute_capability >= OVERLAPPING
         self._arguments = ArgumentBlock(launch.kernel, gpu.watch_address, launch.args)
         function = cuda_program(launch.kernel).function(gpu, launch.kernel.name, launch.shared)
         self._configuration = (
@@ -44,3 +50,22 @@ class PreparedLaunch:
         """Without the driver's check that all blocks are resident."""
         self.gpu.make_current()
         call(driver.cuLaunchKernel, *self._configuration, 0)
+
+    def record(self) -> None:
+        """As a node of the graph that the stream records, allowed to overlap the node before where the kernel takes
+        care of that itself."""
+        if self._cooperative or not self._overlaps:
+            return self.submit()
+        self.gpu.make_current()
+        function, *shape, shared, stream, arguments = self._configuration
+        configuration = driver.CUlaunchConfig()
+        for name, value in zip(_SHAPE, shape, strict=True):
+            setattr(configuration, name, value)
+        configuration.sharedMemBytes = shared
+        configuration.hStream = stream
+        overlap = driver.CUlaunchAttribute()
+        overlap.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        overlap.value.programmaticStreamSerializationAllowed = 1
+        configuration.attrs = [overlap]
+        configuration.numAttrs = 1
+        call(driver.cuLaunchKernelEx, configuration, function, arguments, 0)

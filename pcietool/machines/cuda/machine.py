@@ -17,6 +17,7 @@ from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import (
     HOST,
     Buffer,
+    CopyStream,
     Device,
     Graph,
     HostAgent,
@@ -29,8 +30,10 @@ from pcietool.machines.base import (
     Place,
     Program,
     launch_names,
+    round_names,
 )
 from pcietool.machines.cuda.agents import atomic_fetch_add
+from pcietool.machines.cuda.copies import CopyQueue, copy_call
 from pcietool.machines.cuda.devices import common_name, connect, describe_device, describe_host_link, identities
 from pcietool.machines.cuda.driver import call, initialise
 from pcietool.machines.cuda.gpu import Gpu
@@ -60,6 +63,7 @@ class CudaMachine(Machine):
         self._gpus = tuple(gpus)
         self._telemetry = telemetry
         self.stuck = False
+        self._copy_queues: dict[int, CopyQueue] = {}
         self.devices: tuple[Device, ...] = tuple(gpu.device for gpu in gpus)
         self._links = {
             (src.index, dst.index): connect(src, dst, telemetry) for src in gpus for dst in gpus if src is not dst
@@ -123,11 +127,22 @@ class CudaMachine(Machine):
         gpu.make_current()
         return gpu.device.sms * int(call(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor, function, block, shared))
 
-    def run(self, launches: Sequence[Launch], deadline_s: float, host_agents: Sequence[HostAgent] = ()) -> Outcome:
+    def run(
+        self,
+        launches: Sequence[Launch],
+        deadline_s: float,
+        host_agents: Sequence[HostAgent] = (),
+        copy_streams: Sequence[CopyStream] = (),
+    ) -> Outcome:
         if host_agents and (reason := self.missing("host_agent")):
             raise UsageError(f"no CPU thread can take part: {reason}")
-        gpus, prepared = self._prepare(launches)
-        return self._run_round(gpus, [one.submit for one in prepared], deadline_s, host_agents, launch_names(launches))
+        gpus, prepared = self._prepare(launches, alone=not copy_streams)
+        queues = [self._copy_queue(stream.device) for stream in copy_streams]
+        # Kernels first: they would otherwise start late, by as long as it takes to submit all copies.
+        submit = [one.submit for one in prepared]
+        submit += [queue.prepared(self._gpus, stream) for queue, stream in zip(queues, copy_streams, strict=True)]
+        what = round_names(launches, copy_streams)
+        return self._run_round(gpus, submit, deadline_s, host_agents, what, queues)
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
         gpus, prepared = self._prepare(launches)
@@ -165,10 +180,16 @@ class CudaMachine(Machine):
         if self.stuck:
             raise DriverError(f"{what}: this process cannot use the GPUs any more after a hang; run the command again")
 
-    def _prepare(self, launches: Sequence[Launch]) -> tuple[list[Gpu], list[PreparedLaunch]]:
+    def _copy_queue(self, device: int) -> CopyQueue:
+        """Made before anything is launched: making a stream may wait for the GPU."""
+        if device not in self._copy_queues:
+            self._copy_queues[device] = CopyQueue(self._gpus[device])
+        return self._copy_queues[device]
+
+    def _prepare(self, launches: Sequence[Launch], alone: bool = True) -> tuple[list[Gpu], list[PreparedLaunch]]:
         """The GPUs that take part and the launches in the order given."""
         self._refuse_if_stuck("launch")
-        if not launches:
+        if not launches and alone:
             raise UsageError("a round needs at least one launch")
         for device in {launch.device for launch in launches}:
             queued = sum(launch.device == device for launch in launches)
@@ -186,9 +207,10 @@ class CudaMachine(Machine):
         deadline_s: float,
         host_agents: Sequence[HostAgent],
         what: str,
+        copy_queues: Sequence[CopyQueue] = (),
     ) -> Outcome:
         try:
-            outcome = run_round(gpus, submit, deadline_s, host_agents, what)
+            outcome = run_round(gpus, submit, deadline_s, host_agents, what, copy_queues)
         except StuckError:
             self.stuck = True
             raise
@@ -200,12 +222,8 @@ class CudaMachine(Machine):
         owner = src.place.device if src.place.device is not None else dst.place.device
         gpu = self._gpus[owner or 0]
         gpu.record(gpu.began)
-        if src.place.device is not None and dst.place.device is not None and src.place != dst.place:
-            target = self._gpus[dst.place.device]
-            between = (dst.address, target.context, src.address, gpu.context)
-            call(driver.cuMemcpyPeerAsync, *between, nbytes, gpu.stream)
-        else:
-            call(driver.cuMemcpyAsync, dst.address, src.address, nbytes, gpu.stream)
+        function, arguments = copy_call(self._gpus, dst, src, nbytes, gpu.stream)
+        call(function, *arguments)
         gpu.record(gpu.ended)
         gpu.synchronise()
         return gpu.elapsed_ns()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pcietool.errors import DriverError
 from pcietool.machines.base import Hang, HostAgent, Outcome
 from pcietool.machines.cuda.agents import AgentThread
+from pcietool.machines.cuda.copies import CopyQueue
 from pcietool.machines.cuda.gpu import Gpu
 
 JOIN_MARGIN_S = 2.0
@@ -30,8 +31,10 @@ def run_round(
     deadline_s: float,
     host_agents: Sequence[HostAgent],
     what: str,
+    copy_queues: Sequence[CopyQueue] = (),
 ) -> Outcome:
-    """Submits everything back to back on `gpus` and polls for the end. `what` names the kernels in errors.
+    """Submits everything back to back on `gpus` and `copy_queues` and polls for the end. `what` names the kernels in
+    errors.
 
     Returns a hang with limit "host join timeout" if a kernel outlives its deadline; the machine is stuck then.
     Raises StuckError if a kernel broke its context.
@@ -44,20 +47,20 @@ def run_round(
     try:
         _start(gpus, submit)
         go.set()
-        joined = _join(gpus, agents, join_s, what)
+        joined = _join([*gpus, *copy_queues], agents, join_s, what)
     except StuckError:
         raise
     except BaseException:
         # A refused launch or Ctrl-C: what already runs ends by its own deadline, and nothing may be freed before.
         for agent in agents:
             agent.cancel()
-        if not _join(gpus, agents, join_s, what):
+        if not _join([*gpus, *copy_queues], agents, join_s, what):
             raise StuckError(f"{what}: still running {join_s:.1f} s after its launch was interrupted") from None
         raise
     if not joined:
         records = tuple(record for gpu in gpus for record in gpu.wait_records())
         return Outcome({}, Hang("host join timeout", records))
-    return _outcome(gpus, agents)
+    return _outcome(gpus, agents, copy_queues)
 
 
 def _start(gpus: Sequence[Gpu], submit: Sequence[Callable[[], None]]) -> None:
@@ -71,13 +74,13 @@ def _start(gpus: Sequence[Gpu], submit: Sequence[Callable[[], None]]) -> None:
             gpu.record(gpu.ended)
 
 
-def _join(gpus: Sequence[Gpu], agents: Sequence[AgentThread], timeout_s: float, what: str) -> bool:
+def _join(queues: Sequence[Gpu | CopyQueue], agents: Sequence[AgentThread], timeout_s: float, what: str) -> bool:
     """Has everything ended within `timeout_s`?"""
     began = time.monotonic()
-    running = list(gpus)
+    running = list(queues)
     while running or any(agent.is_running for agent in agents):
         try:
-            running = [gpu for gpu in running if not gpu.has_ended()]
+            running = [queue for queue in running if not queue.has_ended()]
         except DriverError as error:
             raise StuckError(f"{what} failed on {error}") from None
         waited = time.monotonic() - began
@@ -89,11 +92,12 @@ def _join(gpus: Sequence[Gpu], agents: Sequence[AgentThread], timeout_s: float, 
     return True
 
 
-def _outcome(gpus: Sequence[Gpu], agents: Sequence[AgentThread]) -> Outcome:
+def _outcome(gpus: Sequence[Gpu], agents: Sequence[AgentThread], copy_queues: Sequence[CopyQueue]) -> Outcome:
     elapsed = {gpu.index: gpu.elapsed_ns() for gpu in gpus}
     watches = [(gpu, *gpu.read_watch()) for gpu in gpus]
     hang = None
     if any(gave_up for _, gave_up, _ in watches):
         records = tuple(record for gpu, _, taken in watches for record in gpu.wait_records(taken))
         hang = Hang("device deadline", records, sum(taken for _, _, taken in watches) - len(records))
-    return Outcome(elapsed, hang, tuple(agent.elapsed_ns for agent in agents))
+    copying = tuple(queue.elapsed_ns() for queue in copy_queues)
+    return Outcome(elapsed, hang, tuple(agent.elapsed_ns for agent in agents), copying)
