@@ -143,7 +143,7 @@ def load_fabric(name_or_path: str) -> FabricSpec:
     except ValidationError as error:
         first: Any = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
-        raise ConfigError(f"fabric {path}: {where}: {first['msg']}") from None
+        raise ConfigError(f"fabric {path}: {where}: {first['msg']}; the packaged fabrics show every key") from None
 
 
 class Port:

@@ -22,6 +22,7 @@ from pcietool.probes.crossover import crossovers
 from pcietool.probes.hangs import Hung, finished, hung
 from pcietool.probes.world import World, why_not
 from pcietool.stats import median_interval
+from pcietool.units import micros
 
 NAME = "compare-nccl"
 TRANSPORTS: tuple[CompareTransport, ...] = ("peer", "host")
@@ -151,7 +152,7 @@ def _control(world: World, control: Control, timeout_s: float) -> Row:
 def _alone_text(rows: list[Row]) -> str:
     def figure(label: str, mode: str) -> str | None:
         row = next((row for row in rows if row["ours"] == label and row["mode"] == mode), None)
-        return None if row is None else f"{label} {row['ours_us_median']:.2f} us {mode}"
+        return None if row is None else f"{label} {micros(row['ours_us_median'])} µs {mode}"
 
     wanted = [("publishing barrier", "in-kernel"), ("relaxed barrier", "in-kernel"), (OurAllReduce.label, "in-kernel")]
     texts = [text for label, mode in wanted if (text := figure(label, mode))]
