@@ -165,9 +165,13 @@ def _check_fabric(name: str) -> None:
     path = Path(name)
     if not name:
         raise UsageError("--fabric is empty; give a name that pcietool --list has, or a file")
-    if path.is_dir() and path.name != name:  # a bare name may be a packaged fabric's, whatever lies here
+    try:
+        is_directory, exists, is_file = path.is_dir(), path.exists(), path.is_file()
+    except OSError as error:
+        raise UsageError(f"--fabric {name}: {error.strerror}; name a file, or a fabric that --list has") from None
+    if is_directory and path.name != name:  # a bare name may be a packaged fabric's, whatever lies here
         raise UsageError(f"--fabric {name} is a directory; name a file in it, or a fabric that pcietool --list has")
-    if path.exists() and not (path.is_file() or path.is_dir()):
+    if exists and not (is_file or is_directory):
         raise UsageError(f"--fabric {name} is no regular file; name one, or a fabric that pcietool --list has")
 
 

@@ -25,9 +25,15 @@ class _Strict(BaseModel):
 class Figure(_Strict):
     """One number of the model and where it comes from."""
 
-    value: Annotated[float, Field(ge=0)]
+    value: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
     source: Literal["measured", "published", "assumed"]
     note: str = ""
+
+
+class Divisor(Figure):
+    """A figure that others are divided by."""
+
+    value: Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
 
 
 class GpuModel(_Strict):
@@ -41,13 +47,13 @@ class GpuModel(_Strict):
     threads_per_sm: int = 2048
     blocks_per_sm: int = 32
     shared_bytes_per_sm: int = 228 * 1024
-    clock_ghz: Figure
-    timer_step_ns: Figure
+    clock_ghz: Divisor
+    timer_step_ns: Divisor
     instruction_ns: Figure
     issue_ns: Figure
     l2_round_trip_ns: Figure
     l2_atomic_ns: Figure
-    bulk_bytes_per_ns: Figure
+    bulk_bytes_per_ns: Divisor
     """How fast one bulk copy moves bytes between shared memory and the L2."""
     block_barrier_ns: Figure
     warp_barrier_ns: Figure
@@ -71,9 +77,9 @@ class LinkModel(_Strict):
     """From issuing a store to the end of a system fence right behind it."""
     flush_ns: Figure
     """The least a system fence costs once this link was written since the fence before."""
-    bandwidth_gb_s: Figure
+    bandwidth_gb_s: Divisor
     packet_overhead_bytes: Figure
-    payload_bytes: Figure
+    payload_bytes: Divisor
     credit_ns: Figure
     """How much queueing the sender sees before it has to wait."""
     jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0

@@ -12,6 +12,7 @@ from pcietool.litmus.lexer import LitmusCursor
 from pcietool.litmus.program import Item, Proposition, Question, Values
 
 QUANTIFIERS = ("exists", "~", "forall")
+DEEPEST = 50
 
 
 class ConditionParser:
@@ -22,6 +23,7 @@ class ConditionParser:
         self._registers = registers
         self._locations = locations
         self._items: dict[Item, None] = {}
+        self._depth = 0
 
     def question(self) -> tuple[str, Question]:
         """(quantifier, question) from here to the end of the text."""
@@ -64,13 +66,19 @@ class ConditionParser:
         return parts[0] if len(parts) == 1 else lambda values: all(part(values) for part in parts)
 
     def _factor(self) -> Proposition:
-        if self._cursor.accept("~"):
-            return _negation(self._factor())
-        if self._cursor.accept("("):
+        if not self._cursor.at("~", "("):
+            return self._comparison()
+        opening = self._cursor.next()
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._cursor.error(f"more than {DEEPEST} parentheses and ~ inside each other", opening)
+        if opening.text == "~":
+            inner = _negation(self._factor())
+        else:
             inner = self._disjunction()
             self._cursor.expect(")")
-            return inner
-        return self._comparison()
+        self._depth -= 1
+        return inner
 
     def _comparison(self) -> Proposition:
         left = self._term()

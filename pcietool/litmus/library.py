@@ -39,9 +39,13 @@ def load(path: Path) -> LitmusTest:
 
 def _find_one(name: str) -> list[Path]:
     path = Path(name)
-    if path.is_file():
+    try:
+        is_file, is_directory = path.is_file(), bool(name) and path.is_dir()  # Path("") is the current one
+    except OSError as error:
+        raise ConfigError(f"{name} cannot be read: {error.strerror}; name a litmus file") from error
+    if is_file:
         return [path]
-    if name and path.is_dir():  # Path("") is the current one
+    if is_directory:
         tests = _tests_in(path)
         if not tests:
             raise ConfigError(f"there is no *{SUFFIX} in {path}; name another directory, or a file")
@@ -69,4 +73,4 @@ def _family(test: Path) -> str:
 
 
 def _tests_in(directory: Path) -> list[Path]:
-    return sorted(directory.glob(f"*{SUFFIX}"))
+    return sorted(path for path in directory.glob(f"*{SUFFIX}") if path.is_file())

@@ -28,6 +28,9 @@ from pcietool.litmus.program import (
 )
 from pcietool.litmus.state import INITIAL, Arrival, Message, Source, State, Step, Thread, View, join, replaced
 
+LARGEST_BITS = 256
+"""Of a value: enough for any sum that tells stores apart, and a loop that multiplies ends."""
+
 
 class Model:
     """The rules, for one test. `messages` grows as steps are computed; nothing else here changes."""
@@ -303,6 +306,8 @@ class Model:
             result = instruction.combine(left, right)
         except ZeroDivisionError:
             raise self._error(instruction, "div by zero; keep the divisor from being 0") from None
+        if result.bit_length() > LARGEST_BITS:
+            raise self._error(instruction, f"a value of more than {LARGEST_BITS} bits; use smaller numbers")
         registers = replaced(thread.registers, instruction.register, result)
         return [_step(state, index, thread._replace(registers=registers))]
 

@@ -95,7 +95,7 @@ class Effort:
 
 def chunk_sizes(config: WatermarkConfig, rows: int) -> list[int]:
     """Rows of a chunk, each size once. Of the usual ones, those that fit. Raises UsageError for one that does not."""
-    asked = parse_counts("--chunks", config.chunks) if config.chunks else None
+    asked = parse_counts("--chunks", config.chunks) if config.chunks is not None else None
     for chunk in asked or ():
         if chunk != "all" and chunk > rows:
             raise UsageError(f"--chunks {chunk}: a chunk cannot have more rows than there are, {rows}; see --rows")
@@ -106,7 +106,7 @@ def chunk_sizes(config: WatermarkConfig, rows: int) -> list[int]:
 def sm_counts(config: WatermarkConfig, effort: Effort, most: int, machine: Machine) -> list[int]:
     """Producing blocks of a rank, one a SM. Of the usual counts, those that fit. Raises UsageError for one that does
     not."""
-    asked = parse_counts("--sms", config.sms) if config.sms else None
+    asked = parse_counts("--sms", config.sms) if config.sms is not None else None
     fewest = min(device.sms for device in machine.devices)
     for sms in asked or ():
         if sms != "all" and sms > most:

@@ -20,6 +20,13 @@ from pcietool.errors import OutputError
 
 def ensure_writable(path: Path, overwrite: bool) -> None:
     """Raises OutputError if `path` cannot be written later: call it before an hour of measuring, not after."""
+    try:
+        _refuse_unwritable(path, overwrite)
+    except OSError as error:
+        raise OutputError(f"{path} cannot be written: {error.strerror}; choose another name or directory") from error
+
+
+def _refuse_unwritable(path: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise OutputError(f"{path} is a directory; name a file in it")
     if path.is_symlink() and not path.exists():
@@ -31,11 +38,8 @@ def ensure_writable(path: Path, overwrite: bool) -> None:
     directory = path.parent
     if not directory.is_dir():
         raise OutputError(f"{path} cannot be written: there is no directory {directory}; make it first")
-    try:
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}; choose another directory") from error
+    with tempfile.TemporaryFile(dir=directory):
+        pass
 
 
 def ensure_directory(path: Path) -> None:

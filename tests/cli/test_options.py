@@ -24,6 +24,7 @@ from pcietool.errors import ExitCode, UsageError
         ({"fabric": ""}, "--fabric is empty"),
         ({"fabric": "/tmp"}, "/tmp is a directory"),
         ({"fabric": "/dev/null"}, "no regular file"),
+        ({"fabric": "x" * 300}, "File name too long"),
         ({"raw": True}, "--raw"),
         ({"raw": True, "json": Path("-")}, "--raw"),
         ({"csv": Path("-")}, "--csv needs a file"),

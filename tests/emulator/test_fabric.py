@@ -63,6 +63,13 @@ BROKEN = {
         "peer.write_latency_ns.source",
     ),
     "negative": (FABRIC.replace("clock_ghz = { value = 2.4", "clock_ghz = { value = -2.4"), "gpu.clock_ghz.value"),
+    "a clock that stands still": (
+        FABRIC.replace("clock_ghz = { value = 2.4", "clock_ghz = { value = 0"), "gpu.clock_ghz.value"
+    ),
+    "no finite number": (
+        FABRIC.replace("write_latency_ns = { value = 560", "write_latency_ns = { value = inf"),
+        "peer.write_latency_ns.value",
+    ),
     "not a number": (FABRIC.replace("count = 4", 'count = "four"'), "gpu.count"),
     "unknown link": (FABRIC.replace('kind = "pcie"', 'kind = "string"', 1), "peer.kind"),
     "another schema": (FABRIC.replace("pcietool.fabric/1", "pcietool.fabric/9"), "schema"),

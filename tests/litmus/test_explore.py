@@ -158,3 +158,8 @@ def test_a_missing_link_has_a_counterexample(weakened):
     found = packaged(weakened)
     lines = interleaving(found, found.outcomes[found.sought[0]])
     assert any("initial value, though a later store exists" in line for line in lines)
+
+
+def test_a_loop_that_multiplies_ends_in_an_error():
+    with pytest.raises(ConfigError, match="test line 4: a value of more than 256 bits"):
+        explored("ld r0, 3 | ld r0, 0 ; LC00: mul r0, r0, r0 ; goto LC00 ;", "exists (P0:r0 = 1)")

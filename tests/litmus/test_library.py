@@ -1,5 +1,7 @@
 """How tests are found, and that each one that ships has the verdict it states."""
 
+import os
+
 import pytest
 
 from pcietool.errors import ConfigError
@@ -59,3 +61,11 @@ def test_a_file_that_is_no_text_is_an_error(tmp_path):
     path.write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="not UTF-8"):
         load(path)
+
+
+def test_only_files_of_a_directory_are_tests_and_a_name_may_be_too_long(tmp_path):
+    os.mkfifo(tmp_path / "pipe.litmus")
+    with pytest.raises(ConfigError, match=r"there is no \*\.litmus"):
+        find([str(tmp_path)])
+    with pytest.raises(ConfigError, match="File name too long"):
+        find(["x" * 300])

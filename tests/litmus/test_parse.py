@@ -188,3 +188,11 @@ def test_any_damage_is_a_test_or_a_config_error(start, end, text):
     damaged = MP[:start] + text + MP[end:]
     with suppress(ConfigError):
         parse_litmus(damaged)
+
+
+@pytest.mark.parametrize("opening", ["(", "~"])
+def test_a_question_nests_only_so_deep(opening):
+    closing = ")" if opening == "(" else ""
+    parse_litmus(one_column("st.weak x, 1", condition=f"exists {opening * 50}x = 1{closing * 50}"), "t")
+    with pytest.raises(ConfigError, match="t line 5, column 58: more than 50 parentheses"):
+        parse_litmus(one_column("st.weak x, 1", condition=f"exists {opening * 9000}x = 1{closing * 9000}"), "t")

@@ -104,3 +104,8 @@ def test_samples_come_back(tmp_path: Path) -> None:
     write_npz({"peer/us": np.arange(3.0)}, tmp_path / "raw.npz", overwrite=False)
     with np.load(tmp_path / "raw.npz") as raw:
         assert raw["peer/us"].tolist() == [0, 1, 2]
+
+
+def test_a_name_that_no_file_can_have_is_refused_before_measuring(tmp_path: Path) -> None:
+    with pytest.raises(OutputError, match="File name too long"):
+        ensure_writable(tmp_path / ("x" * 300), overwrite=False)
