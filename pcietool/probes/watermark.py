@@ -61,7 +61,7 @@ def _measure(
     chunks = chunk_sizes(config, shape.rows)
     several = SELF_RANKS if transport == "self" else len(machine.devices)
     world = 2 if config.pattern == "one-to-one" else several
-    most_chunks = ChunkPlan(shape.rows, min(chunks), 1).chunks
+    most_chunks = ChunkPlan(shape.rows, min(*chunks, ARTICLE_CHUNK), 1).chunks  # the controls push such chunks too
     pusher = Pusher(machine, transport, config.pattern, world, shape, most_chunks, config.seed)
     bench = Bench(pusher, config, effort, observer, result)
     try:

@@ -175,6 +175,12 @@ def test_a_sweep_names_the_smallest_good_chunk_of_each_sm_count(four: EmulatedMa
         assert "by the copy engine" in result.verdict
 
 
+def test_the_controls_have_slots_where_only_large_chunks_are_swept(four: EmulatedMachine) -> None:
+    for result in measure(four, rows=128, chunks="all", sms="1", transport="peer"):
+        assert result.status is Status.PASS
+        assert all(check["passed"] for check in result.checks)
+
+
 def test_the_copy_engine_is_slower_the_smaller_its_chunks(four: EmulatedMachine) -> None:
     for result in measure(four, paths=("engine",), chunks="1,8,all"):
         assert result.status is Status.PASS
