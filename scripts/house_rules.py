@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 MAX_LINES = 400
-CUDA_IMPORTERS = {"machines", "compiler", "doctor", "contenders"}
+CUDA_IMPORTERS = {"machines", "compiler", "doctor"}
 STAIRCASE = (
     {"cli", "__main__"},
     {"suite"},

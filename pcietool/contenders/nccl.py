@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pcietool.contenders.gpus import Graphs, open_gpus, shortest_us
 from pcietool.contenders.nccl_library import Nccl
 from pcietool.contenders.nccl_log import read_logs
 from pcietool.contenders.player import Measurement, Player, WrongDataError
+from pcietool.machines.cuda.library_gpus import Graphs, open_gpus, shortest_us
 from pcietool.protocol.payload import NODE_SHIFT, first_wrong, input_elements, output_stride, payload
 
 _FLOAT_BYTES = 4

@@ -10,10 +10,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pcietool.contenders.gpus import open_gpus
 from pcietool.contenders.nccl_library import INSTALL, Nccl, version_text
 from pcietool.contenders.player import AbsentError, Measurement, Player
 from pcietool.contenders.wheels import build
+from pcietool.machines.cuda.library_gpus import open_gpus
 
 ORDERS = {"LSA acq_rel": 0, "LSA relaxed": 1}
 """What `lsa_run` takes, by the barrier's name."""

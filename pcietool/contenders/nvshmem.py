@@ -6,9 +6,9 @@ import ctypes
 from pathlib import Path
 from typing import Any
 
-from pcietool.contenders.gpus import open_gpus
 from pcietool.contenders.player import AbsentError, Measurement, Player
 from pcietool.contenders.wheels import build, nvidia_folders
+from pcietool.machines.cuda.library_gpus import open_gpus
 
 INSTALL = "pip install nvidia-nvshmem-cu13"
 THREADS = 32

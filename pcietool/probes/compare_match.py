@@ -14,10 +14,10 @@ from statistics import median
 from typing import Any
 
 from pcietool.contenders.catalog import Contender
-from pcietool.contenders.gpu_check import gpus_answer
 from pcietool.contenders.nccl_log import CHOICES, CONNECTIONS, debug_settings
 from pcietool.contenders.player import Measurement
 from pcietool.contenders.team import Forfeit, Team
+from pcietool.machines.cuda.gpu_check import gpus_answer
 from pcietool.probes.base import Observer, ProbeResult, Row, Status
 from pcietool.probes.compare_config import CompareConfig, Effort
 from pcietool.probes.compare_ours import OurAllReduce, OurBarrier, Ours, WrongSumsError

@@ -1,6 +1,6 @@
 """Do the GPUs still work, after a contender hung and was killed? A fresh process opens each of them and uses it.
 
-`python -m pcietool.contenders.gpu_check N`; `gpus_answer` runs it.
+`python -m pcietool.machines.cuda.gpu_check N`; `gpus_answer` runs it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DEADLINE_S = 30.0
 
 def gpus_answer(count: int, environment: Mapping[str, str]) -> tuple[str, bool]:
     """(what is to say about the first `count` GPUs that `environment` shows, can they be used)."""
-    command = [sys.executable, "-m", "pcietool.contenders.gpu_check", str(count)]
+    command = [sys.executable, "-m", "pcietool.machines.cuda.gpu_check", str(count)]
     try:
         done = subprocess.run(
             command, env=dict(environment), capture_output=True, text=True, timeout=_DEADLINE_S, check=False

@@ -1,4 +1,4 @@
-"""The GPUs of one contender process: contexts, streams, memory, graphs and events, on cuda.bindings.
+"""GPUs for a library of somebody else's, which runs in a process of its own: contexts, streams, memory, events, graphs.
 
 Here the host may wait for the GPU: whoever hangs is killed from outside. Must know no contender's library.
 """
