@@ -2,7 +2,8 @@
 //
 // Every entry is the same round with another way to count: by an atom (its result is used) or a red (it has none), at
 // gpu or sys scope; by single-writer slots, which need no atomicity and must never lose; and by a plain load and
-// store, which must lose, or the count proves nothing.
+// store, which must lose, or the count proves nothing. In one more round a GPU stores beside the word that another
+// one counts on.
 #include "slots.cuh"
 
 // What an atom or red does to the word.
@@ -102,6 +103,26 @@ struct Plain {  // negative control: the others have time to come between the lo
     }
 };
 
+#if OPERATION == ADD
+struct Wide {  // one 64-bit atomic over the word and its neighbour
+    static constexpr bool KEEPS_OLD_VALUES = false;
+    static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32) {
+        asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(word), "l"(1ull) : "memory");
+        return 0;
+    }
+};
+
+struct Beside {  // the only writer of the word beside the counted one; what it reads back is kept
+    static constexpr bool KEEPS_OLD_VALUES = true;
+    static __device__ __forceinline__ u32 count(u32* word, u32*, u32 counted, u32) {
+        u32* const neighbour = word + 1;
+        store_relaxed_sys(neighbour, counted + 1);
+        __nanosleep(1000);  // an atomic that began before the store has ended by then
+        return load_relaxed_sys(neighbour);
+    }
+};
+#endif
+
 // ---------------------------------------------------------------------------------------------------------
 // A round.
 
@@ -130,7 +151,7 @@ __device__ __forceinline__ bool all_are_here(u32* const* gates, u32 rank, u32 re
 // round, the sequence-th one, and bit `world` if the CPU does, whose first increment of cpu_word begins it.
 // word: what is counted on. slots: one a thread of all requesters; those of this one start at first_thread.
 // Each thread counts `operations` times, or less when the deadline has passed: counted[thread] says how often.
-// old_values[thread * operations + i], modulo KEPT_OLD_VALUES: what atoms returned.
+// old_values[thread * operations + i], modulo KEPT_OLD_VALUES: what atoms returned, or Beside read back.
 #define PARAMETERS                                                                                             \
     Watch *watch, u32 *const *gates, u32 rank, u32 requesters, u32 world, u32 sequence, const u32 *cpu_word,   \
         u32 *word, u32 *slots, u32 first_thread, u32 operations, u32 *counted, u32 *old_values
@@ -171,6 +192,10 @@ DEFINE_RED(RedSys, "sys");
 DEFINE_RED(RedGpu, "gpu");
 ENTRY(count_red_sys, RedSys)
 ENTRY(count_red_gpu, RedGpu)
+#endif
+#if OPERATION == ADD
+ENTRY(count_wide, Wide)
+ENTRY(count_beside, Beside)
 #endif
 ENTRY(count_slots, Slots)
 ENTRY(count_plain, Plain)

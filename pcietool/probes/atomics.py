@@ -19,6 +19,7 @@ from pcietool.probes.counting import (
     CPU_CAN_JOIN,
     PLAIN,
     SLOTS,
+    WIDE,
     WITHOUT_RED,
     Counter,
     Form,
@@ -39,6 +40,11 @@ ALONE_SUFFICES: tuple[Transport, ...] = ("host", "self")
 """One GPU can count on host memory with the CPU, and in its own memory by itself."""
 CONTROL_GRID = Grid(1, 32)
 CONTROL_OPERATIONS = 4
+ADD = Form("add", "red", "sys")
+UNTRUSTED = "no count of this run can be trusted"
+SHARED_LINE = (
+    "a store with a single writer was lost there: keep slots and counted words on lines of their own, 128 bytes apart"
+)
 METHOD = (
     "every thread of the GPUs in a row adds to one word, all begun together; grid: blocks x threads of each GPU;"
     " expected: increments made; seen: what the word shows afterwards (slots: their sum); 1-1/N: loss expected of N"
@@ -158,7 +164,11 @@ def _measure(
     for form, requesters, grid in _plan(home, transport, config.forms, effort.grids):
         observer.progress(f"{transport}: {form} by {requesters}, {grid}")
         result.rows.append(_row(counter, home, form, requesters, grid, effort.of_thread(grid)))
-    result.checks += [_control(machine, world, transport, owner, config), _guards(world)]
+    result.checks += [
+        *_neighbour(counter, home, len(world.tables), effort.most_operations),
+        _control(machine, world, transport, owner, config),
+        _guards(world),
+    ]
     counter.free()
     world.free()
     result.status, result.verdict, result.reason = judge(result.rows, result.checks, home.name)
@@ -251,7 +261,7 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
             return Status.FAIL, f"{home}: {_loss(row)}", fault
     for check in checks:
         if not check["passed"]:
-            return Status.FAIL, f"{check['name']}: {check['text']}", "no count of this run can be trusted"
+            return Status.FAIL, f"{check['name']}: {check['text']}", check.get("reason", UNTRUSTED)
     cut = sum(row["expected"] < row["wanted"] for row in counted)
     note = f"; {cut} of {len(counted)} counts cut short by --timeout" if cut else ""
     worst = max(counted, key=lambda row: (row["lost_fraction"], row["expected"]))
@@ -285,6 +295,29 @@ def _fault(row: Row) -> str | None:
     if row["native"]:
         return f"the driver says that this path has native atomics ({row['native_atomics']}): do not believe it"
     return None
+
+
+def _neighbour(counter: Counter, home: Home, gpus: int, operations: int) -> Iterator[Row]:
+    """Is a word with a single writer safe beside one that another GPU counts on? An atomic that is a read and a write
+    would lose its stores if it wrote back more than its own word, as the control does."""
+    others = [gpu for gpu in range(gpus) if gpu != home.place.device]
+    if gpus < 2:
+        return
+    counting, storing = others[0], next(gpu for gpu in range(gpus) if gpu != others[0])
+    stores, lost = counter.beside(ADD, counting, storing, operations)
+    yield {
+        "name": "stores beside the counted word",
+        "passed": not lost,
+        "text": f"{count(lost)} of {count(stores)} lost by GPU {storing} while GPU {counting} counted 4 bytes away",
+        "reason": SHARED_LINE,
+    }
+    if not home.is_native(Requesters((counting,)), ADD):
+        stores, lost = counter.beside(WIDE, counting, storing, operations)
+        yield {
+            "name": "control: an atomic over both words loses stores",
+            "passed": lost > 0,
+            "text": f"{count(lost)} of {count(stores)} lost to a 64-bit red",
+        }
 
 
 def _control(machine: Machine, world: World, transport: Transport, owner: int, config: AtomicsConfig) -> Row:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import HostAgent, Kernel, Launch, Machine, Place
+from pcietool.machines.base import HostAgent, Launch, Machine, Place
 from pcietool.probes.hangs import finished
 from pcietool.probes.world import World
 from pcietool.protocol.slots import SLOT_STRIDE
@@ -37,27 +37,31 @@ MOST_BLOCKS = 65_535
 
 @dataclass(frozen=True)
 class Form:
-    """What a round counts with. Slots and the plain load and store are no read-modify-writes."""
+    """What a GPU does in a round. Only the operations that OPERATIONS lists are read-modify-writes of the word."""
 
-    operation: Operation | Literal["slots", "plain"]
+    operation: Operation | Literal["slots", "plain", "wide", "beside"]
     kind: Kind | Literal["store", "load+store"]
     scope: Scope
 
     @property
     def entry(self) -> str:
-        """The kernel that counts this way."""
-        return f"count_{self.operation}" if self in (SLOTS, PLAIN) else f"count_{self.kind}_{self.scope}"
+        """The kernel that does this."""
+        return f"count_{self.kind}_{self.scope}" if self.operation in OPERATIONS else f"count_{self.operation}"
 
     @property
     def defines(self) -> dict[str, int]:
         return {"OPERATION": OPERATIONS.get(self.operation, OPERATIONS["add"])}
 
     def __str__(self) -> str:
-        return self.operation if self in (SLOTS, PLAIN) else f"{self.kind}.{self.scope}.{self.operation}"
+        return f"{self.kind}.{self.scope}.{self.operation}" if self.operation in OPERATIONS else self.operation
 
 
 SLOTS = Form("slots", "store", "sys")
 PLAIN = Form("plain", "load+store", "gpu")
+WIDE = Form("wide", "red", "sys")
+"""One 64-bit atomic over the word and the one beside it."""
+BESIDE = Form("beside", "store", "sys")
+"""Stores to the word beside the counted one, and reads it back."""
 
 
 @dataclass(frozen=True)
@@ -159,9 +163,8 @@ class Counter:
         if form == SLOTS:
             self._slots.fill(0)
         self._sequence += 1
-        kernel = self.machine.load("atomics.cu", form.defines).kernel(form.entry)
         launches = [
-            self._launch(kernel, form, requesters, grid, operations, position)
+            self._launch(form, requesters, grid, operations, position)
             for position, gpu in enumerate(requesters.gpus)
             if gpu != dead
         ]
@@ -181,13 +184,30 @@ class Counter:
             reason,
         )
 
+    def beside(self, form: Form, counting: int, storing: int, operations: int) -> tuple[int, int]:
+        """(stores made, stores lost) by GPU `storing`, the only writer of the word beside the one on which GPU
+        `counting` counts meanwhile: a store is lost if the word shows another value a microsecond later. Raises Hung.
+        """
+        requesters, grid = Requesters((counting, storing)), Grid(1, 1)
+        self._word.fill(0)
+        self._sequence += 1
+        launches = [
+            self._launch(form, requesters, grid, operations, 0),
+            self._launch(
+                BESIDE, requesters, grid, max(1, operations // 2), 1
+            ),  # each of which takes about twice as long
+        ]
+        finished(self.machine.run(launches, self.timeout_s), f"stores by GPU {storing} beside a counted word")
+        made = int(self._counted[storing].read(np.uint32, 1)[0])
+        kept = self._old_values[storing].read(np.uint32, min(made, KEPT_OLD_VALUES))
+        return kept.size, int(np.count_nonzero(kept != np.arange(1, kept.size + 1)))
+
     def free(self) -> None:
         for buffer in (self._word, self._slots, *self._counted.values(), *self._old_values.values()):
             buffer.free()
 
-    def _launch(
-        self, kernel: Kernel, form: Form, requesters: Requesters, grid: Grid, operations: int, position: int
-    ) -> Launch:
+    def _launch(self, form: Form, requesters: Requesters, grid: Grid, operations: int, position: int) -> Launch:
+        kernel = self.machine.load("atomics.cu", form.defines).kernel(form.entry)
         rank = requesters.gpus[position]
         agent = self._agent(form, 0)
         return Launch(

@@ -12,7 +12,7 @@ from pcietool.machines.base import HOST, Device, HostLink, Link, on_device
 from pcietool.machines.emulated import EmulatedMachine
 from pcietool.probes.atomics import AtomicsConfig, judge, run
 from pcietool.probes.base import ProbeResult, Row, Status
-from pcietool.probes.counting import PLAIN, SLOTS, Counter, Form, Grid, Requesters
+from pcietool.probes.counting import PLAIN, SLOTS, WIDE, Counter, Form, Grid, Requesters
 from pcietool.probes.word_home import Home
 from pcietool.probes.world import World
 
@@ -128,6 +128,20 @@ def test_the_negative_control_loses(pcie: EmulatedMachine) -> None:
         assert lost_fraction(counter, PLAIN, Requesters((0,)), "1x32", 4) > 0.5
 
 
+@pytest.mark.parametrize("home", [None, 0])
+def test_a_single_writer_word_keeps_its_stores_beside_a_counted_one(pcie: EmulatedMachine, home: int | None) -> None:
+    with counter_on(pcie, home) as counter:
+        assert counter.beside(ADD, counting=1, storing=0, operations=64) == (32, 0)
+        stores, lost = counter.beside(WIDE, counting=1, storing=0, operations=64)  # the control writes both words back
+    assert stores == 32
+    assert lost > stores / 2
+
+
+def test_a_native_atomic_over_both_words_keeps_the_stores_too() -> None:
+    with opened("h200-nvlink2", 2) as machine, counter_on(machine, 0) as counter:
+        assert counter.beside(WIDE, counting=1, storing=0, operations=64) == (32, 0)
+
+
 def test_a_round_that_does_not_fit_the_word_is_refused(pcie: EmulatedMachine) -> None:
     with counter_on(pcie, 0) as counter, pytest.raises(UsageError, match="do not fit a 32-bit word"):
         counter.run(ADD, Requesters((0, 1)), Grid(1, 32), 2**27)
@@ -182,6 +196,18 @@ def test_one_gpu_counts_alone_and_with_the_cpu() -> None:
         assert (row["repeated_old_values"] is None) == (with_cpu or row["kind"] != "atom")
         assert (row["reason"] is not None) == (with_cpu and row["kind"] == "atom")
     assert {row["native_atomics"] for row in own.rows} == {"local"}
+
+
+def test_a_store_lost_beside_the_word_fails_and_says_what_to_do(pcie: EmulatedMachine) -> None:
+    host = measure(pcie, iterations=8, transport="host")[0]
+    names = [check["name"] for check in host.checks]
+    assert names[:2] == ["stores beside the counted word", "control: an atomic over both words loses stores"]
+    host.checks[0]["passed"] = False
+    status, verdict, reason = judge(host.rows, host.checks, "host memory")
+    assert status is Status.FAIL
+    assert verdict.startswith("stores beside the counted word: 0 of 64 lost")
+    assert reason is not None
+    assert "lines of their own" in reason
 
 
 class Liar(EmulatedMachine):
