@@ -85,8 +85,16 @@ def compare_nccl(
         ),
     ] = None,
     min_bytes: Annotated[
-        str, typer.Option("--min-bytes", "-b", metavar="SIZE", help="Smallest size.", rich_help_panel=_CONTENDERS)
-    ] = "4",
+        str | None,
+        typer.Option(
+            "--min-bytes",
+            "-b",
+            metavar="SIZE",
+            help="Smallest size. Default: 4.",
+            show_default=False,
+            rich_help_panel=_CONTENDERS,
+        ),
+    ] = None,
     max_bytes: Annotated[
         str | None,
         typer.Option(
@@ -99,8 +107,16 @@ def compare_nccl(
         ),
     ] = None,
     factor: Annotated[
-        int, typer.Option("--factor", "-f", min=2, help="From one size to the next.", rich_help_panel=_CONTENDERS)
-    ] = 4,
+        int | None,
+        typer.Option(
+            "--factor",
+            "-f",
+            min=2,
+            help="From one size to the next. Default: 4.",
+            show_default=False,
+            rich_help_panel=_CONTENDERS,
+        ),
+    ] = None,
     pairs: Annotated[
         int | None,
         typer.Option(
@@ -141,7 +157,7 @@ def compare_nccl(
         model,
         transport=transport,
         sizes=None if sizes is None else tuple(parse_size(each) for each in sizes.split(",")),
-        min_bytes=parse_size(min_bytes),
+        min_bytes=None if min_bytes is None else parse_size(min_bytes),
         max_bytes=None if max_bytes is None else parse_size(max_bytes),
         factor=factor,
         pairs=pairs,

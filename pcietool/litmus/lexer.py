@@ -22,6 +22,8 @@ _TOKEN = re.compile(
     re.VERBOSE | re.ASCII,
 )
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x9f]")
+
 
 class LitmusCursor(Cursor):
     """Every error it makes is a ConfigError that names `source`, line and column."""
@@ -32,6 +34,13 @@ class LitmusCursor(Cursor):
     def __init__(self, text: str, source: str) -> None:
         self.source = source
         super().__init__(text)
+
+    def refuse_control_characters(self) -> None:
+        """Raises ConfigError at the first: titles and texts are shown in terminals."""
+        found = _CONTROL.search(self.text)
+        if found:
+            at = Token("unknown", found[0], found.start())
+            raise self.error(f"control character U+{ord(found[0]):04X}; remove it", at)
 
     @property
     def follower(self) -> Token:

@@ -30,7 +30,7 @@ def find(names: Sequence[str]) -> list[Path]:
 def load(path: Path) -> LitmusTest:
     """Raises ConfigError, with the file's name, line and column for what cannot be read as a litmus test."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise ConfigError(f"{path} cannot be read: {reason}; name a litmus file") from error

@@ -38,6 +38,7 @@ class _Parser:
 
     def read(self) -> LitmusTest:
         cursor = self._cursor
+        cursor.refuse_control_characters()
         title = cursor.expect_kind("title", "the title line PTX NAME")
         description, expected = self._description()
         self._initial_state()
@@ -70,8 +71,10 @@ class _Parser:
         while self._cursor.peek().kind == "string":
             token = self._cursor.next()
             parts.append(" ".join(token.text[1:-1].split()))
-            match = _EXPECT.search(token.text)
-            if match:
+            for match in _EXPECT.finditer(token.text):
+                if expected:
+                    at = Token("word", "expect:", token.offset + match.start())
+                    raise self._cursor.error("a second expectation; a test has one", at)
                 expected = Expectation(self._expected_verdict(match, token), bool(match["hangs"]), stated=True)
         return " ".join(parts), expected
 

@@ -17,6 +17,7 @@ CompareMode = Literal["in-kernel", "graph", "eager"]
 MODES: tuple[CompareMode, ...] = ("in-kernel", "graph", "eager")
 ELEMENT_BYTES = 4
 LARGEST_BYTES = 16 << 20
+_USUAL_FACTOR = 4
 _USUAL_LARGEST: dict[Backend, int] = {"cuda": 1 << 20, "emulated": 256}
 
 
@@ -25,13 +26,14 @@ class CompareConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    transport: CompareTransport | Literal["all"] | None = None
+    transport: Literal["peer", "host", "all"] | None = None
     contenders: tuple[str, ...] = tuple(CONTENDERS)
     modes: tuple[CompareMode, ...] = MODES
     sizes: tuple[int, ...] | None = None
-    min_bytes: int = 4
+    """Instead of a range."""
+    min_bytes: int | None = None
     max_bytes: int | None = None
-    factor: Annotated[int, Field(ge=2)] = 4
+    factor: Annotated[int, Field(ge=2)] | None = None
     pairs: Annotated[int, Field(ge=1, le=1000)] | None = None
     """Turns of each side; 7 or more give an interval."""
     nodes: Annotated[int, Field(ge=2, le=200)] | None = None
@@ -49,23 +51,29 @@ class CompareConfig(BaseModel):
         unknown = [name for name in self.contenders if name not in CONTENDERS]
         if unknown:
             raise ValueError(f"no contender {unknown[0]!r}; there are {', '.join(CONTENDERS)}")
-        for nbytes in self.sizes or (self.min_bytes, self.max_bytes or self.min_bytes):
+        if self.sizes and not (self.min_bytes is self.max_bytes is self.factor is None):
+            raise ValueError("--sizes names every size; leave out --min-bytes, --max-bytes and --factor")
+        for nbytes in self.sizes or [nbytes for nbytes in (self.min_bytes, self.max_bytes) if nbytes is not None]:
             if nbytes < ELEMENT_BYTES or nbytes % ELEMENT_BYTES or nbytes > LARGEST_BYTES:
                 raise ValueError(f"a size of {nbytes} bytes: sizes are multiples of 4, from 4 to 16M")
-        if self.max_bytes is not None and self.max_bytes < self.min_bytes:
-            raise ValueError(f"--max-bytes {self.max_bytes} is below --min-bytes {self.min_bytes}")
+        if self.max_bytes is not None and self.max_bytes < self.smallest:
+            raise ValueError(f"--max-bytes {self.max_bytes} is below --min-bytes {self.smallest}")
         return self
+
+    @property
+    def smallest(self) -> int:
+        return ELEMENT_BYTES if self.min_bytes is None else self.min_bytes
 
     def all_sizes(self, backend: Backend) -> list[int]:
         """Bytes, ascending."""
         if self.sizes:
             return sorted(set(self.sizes))
-        largest = self.max_bytes or max(_USUAL_LARGEST[backend], self.min_bytes)
+        largest = self.max_bytes or max(_USUAL_LARGEST[backend], self.smallest)
         sizes = []
-        nbytes = self.min_bytes
+        nbytes = self.smallest
         while nbytes <= largest:
             sizes.append(nbytes)
-            nbytes *= self.factor
+            nbytes *= self.factor or _USUAL_FACTOR
         return sizes
 
 

@@ -44,6 +44,8 @@ def test_the_document_is_the_same_for_a_seed() -> None:
         ["--sizes", "4,"],
         ["--sizes", "x"],
         ["-b", "8", "-e", "4"],
+        ["--sizes", "4", "-b", "4"],
+        ["--sizes", "4", "-f", "4"],
         ["-e", "32M"],
         ["--transport", "self"],
         ["--num-gpus", "1", "--transport", "peer"],

@@ -56,6 +56,13 @@ def test_a_directory_without_tests_is_an_error(tmp_path):
         find([str(tmp_path)])
 
 
+def test_a_byte_order_mark_is_no_part_of_a_test(tmp_path):
+    (mp,) = find(["mp-weak-gpus"])
+    path = tmp_path / "marked.litmus"
+    path.write_bytes(b"\xef\xbb\xbf" + mp.read_bytes())
+    assert load(path).name == load(mp).name
+
+
 def test_a_file_that_is_no_text_is_an_error(tmp_path):
     path = tmp_path / "x.litmus"
     path.write_bytes(b"\xff\xfe\x00")

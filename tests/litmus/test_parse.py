@@ -173,6 +173,8 @@ def test_what_a_quantifier_expects(condition, verdict):
         (one_column("red.acq_rel.sys.add x, 1"), "red takes no .acq_rel"),
         (one_column("add x, 1, 2"), "expected a register such as r0, found 'x'"),
         (one_column("st.weak x, y"), "expected a register or a constant, found 'y'"),
+        (MP.replace("expect:", "expect: allowed. expect:"), "line 3, column 37: a second expectation; a test has one"),
+        (MP.replace("PTX ", "PTX \x1b[31m"), "line 1, column 5: control character U+001B; remove it"),
     ],
 )
 def test_broken_tests_are_named_by_line_and_column(text, message):
