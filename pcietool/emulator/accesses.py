@@ -1,15 +1,15 @@
 """Memory instructions as Python source: ld, st, atom, red.
 
 Must not decide what an access costs or when it becomes visible: whatever other threads can see is a request to the
-engine. Only weak accesses to the device's own memory, and shared memory, are done in place.
+engine. Only weak accesses to the device's own memory, and shared and local memory, are done in place.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pcietool.emulator import isa
+from pcietool.emulator import floats, isa
 from pcietool.emulator.ops import SCOPE_ORDER, Code
 from pcietool.emulator.translation import Translation, mask
 from pcietool.ptx.model import TYPE_BYTES, Address, Instruction, Operand, Register, Symbol, Vector
@@ -19,10 +19,28 @@ SHIFTS = {1: 0, 2: 1, 4: 2, 8: 3}
 WIDEST_ACCESS = 16
 """Bytes. The engine finds parked polls by granules of this size."""
 RMW_TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
+FLOAT_SUMS: Mapping[str, str] = {
+    "f32": "float_bits(bits_float(old)+bits_float(b))",
+    "f64": "double_bits(bits_double(old)+bits_double(b))",
+}
+"""What add does to floats, which have no other read-modify-write."""
+FLUSHED_SUM = "flush(float_bits(bits_float(flush(old))+bits_float(flush(b))))"
+"""The same in global memory, where the hardware makes 32-bit subnormals zero."""
+NEAR: Mapping[str, str] = {"S": "shared", "V": "local"}
 
 
 def is_shared(i: Instruction) -> bool:
     return i.has("shared", "shared::cta")
+
+
+def near_memory(i: Instruction) -> str:
+    """The prefix of the views of the memory that nobody outside the block reaches, if `i` goes there."""
+    return "S" if is_shared(i) else "V" if i.has("local") else ""
+
+
+def is_near(i: Instruction) -> bool:
+    """Are its addresses offsets of 32 bits?"""
+    return bool(near_memory(i))
 
 
 def is_strong(i: Instruction) -> bool:
@@ -42,7 +60,8 @@ class _Access:
     address: str
     size: int
     count: int
-    shared: bool
+    near: str
+    """Which memory of the block or the thread it goes to, if any: the prefix of its views."""
     asks: bool
     """Always served by the engine."""
 
@@ -51,8 +70,10 @@ class _Access:
         if i.type not in TYPE_BYTES or i.type in ("pred", "b128"):
             raise t.unknown(i, f"type .{i.type}")
         t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | isa.CACHE_HINTS | isa.VECTORS | {i.type})
-        if i.has("local", "const"):
-            raise t.unknown(i, "local or constant memory")
+        if i.has("const"):
+            raise t.unknown(i, "constant memory")
+        if i.has("local") and is_strong(i):
+            raise t.unknown(i, "strong access to local memory")
         size = TYPE_BYTES[i.type]
         count = 4 if i.has("v4") else 2 if i.has("v2") else 1
         if size * count > WIDEST_ACCESS:
@@ -70,7 +91,7 @@ class _Access:
             returns=returns,
         )
         asks = is_strong(i) or not t.inline_weak
-        return cls(op, t.address(i, address, 32 if is_shared(i) else 64), size, count, is_shared(i), asks)
+        return cls(op, t.address(i, address, 32 if is_near(i) else 64), size, count, near_memory(i), asks)
 
     @property
     def view(self) -> str:
@@ -85,8 +106,8 @@ class _Access:
     def locate(self) -> Iterator[str]:
         """Leaves the address in `a`, and for accesses in place the memory in `m`."""
         yield f"a = {self.address}"
-        if self.shared:
-            yield from locate_shared(self.size, self.count)
+        if self.near:
+            yield from locate_near(self.near, self.size, self.count)
         elif not self.asks:
             yield f"m = L{self.view}.get(a >> 32)"
 
@@ -95,16 +116,16 @@ class _Access:
         return f"i = (a & 0xffffffff) >> {SHIFTS[self.size]}"
 
 
-def locate_shared(size: int, count: int = 1) -> Iterator[str]:
-    """Shared memory in `m` and the index of address `a` in `i`."""
+def locate_near(memory: str, size: int, count: int = 1) -> Iterator[str]:
+    """Shared or local memory in `m` and the index of address `a` in `i`."""
     if size * count > 1:
-        yield f"if a & {size * count - 1}: MC.misaligned(TH, a, {size * count})"
-    yield f"m = S{VIEWS[size]}; i = a >> {SHIFTS[size]}"
+        yield f"if a & {size * count - 1}: MC.misaligned(TH, a, {size * count}, '{NEAR[memory]}')"
+    yield f"m = {memory}{VIEWS[size]}; i = a >> {SHIFTS[size]}"
 
 
 def load(t: Translation, i: Instruction) -> Iterator[str]:
     if i.has("param"):
-        yield _parameter(t, i)
+        yield from _parameter(t, i)
         return
     destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
     registers = [d.name for d in destinations if isinstance(d, Register)]
@@ -114,7 +135,7 @@ def load(t: Translation, i: Instruction) -> Iterator[str]:
     targets = ", ".join(t.register(name) for name in registers)
     elements = ", ".join(f"m[i+{n}]" if n else "m[i]" for n in range(access.count))
     yield from access.locate()
-    if access.shared:
+    if access.near:
         yield f"{targets} = {elements}"
     elif access.asks:
         yield f"{targets} = yield ({access.op}, a)"
@@ -132,17 +153,25 @@ def extend_sign(t: Translation, name: str, width: int) -> Iterator[str]:
         yield f"{t.register(name)} = (({t.register(name)} ^ {sign}) - {sign}) & {mask(t.register_width(name))}"
 
 
-def _parameter(t: Translation, i: Instruction) -> str:
+def _parameter(t: Translation, i: Instruction) -> Iterator[str]:
+    """Part of a parameter, which is one number."""
+    t.allow(i, {"param", "v2", "v4", i.type})
     address = i.operands[1]
     names = [parameter.name for parameter in t.function.parameters]
-    if (
-        not isinstance(address, Address)
-        or not isinstance(address.base, Symbol)
-        or address.offset
-        or address.base.name not in names
-    ):
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol) or address.base.name not in names:
         raise t.unknown(i, "parameter access")
-    return f"{t.destination(i)} = P[{names.index(address.base.name)}]"
+    number = names.index(address.base.name)
+    parameter, size = t.function.parameters[number], TYPE_BYTES[i.type]
+    destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
+    for n, destination in enumerate(destinations):
+        offset = address.offset + n * size
+        if not isinstance(destination, Register) or not 0 <= offset <= parameter.bytes - size:
+            raise t.unknown(i, "parameter access")
+        whole = not offset and size == parameter.bytes
+        part = "" if whole else f" >> {8 * offset} & {mask(8 * size)}"
+        yield f"{t.register(destination.name)} = P[{number}]{part}"
+        if i.type[0] == "s":
+            yield from extend_sign(t, destination.name, size * 8)
 
 
 def store(t: Translation, i: Instruction) -> Iterator[str]:
@@ -155,7 +184,7 @@ def store(t: Translation, i: Instruction) -> Iterator[str]:
     request = f"yield ({access.op}, a, {packed})"
     writes = "; ".join(f"m[i+{n}] = {value}" if n else f"m[i] = {value}" for n, value in enumerate(values))
     yield from access.locate()
-    if access.shared:
+    if access.near:
         yield writes
     elif access.asks:
         yield request
@@ -167,7 +196,7 @@ def store(t: Translation, i: Instruction) -> Iterator[str]:
 def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
     returns = i.opcode == "atom"
     kind = t.one_of(i, isa.RMW)
-    if i.type not in RMW_TYPES:
+    if i.type not in RMW_TYPES and not (kind == "add" and i.type in FLOAT_SUMS):
         raise t.unknown(i, f"read-modify-write of type .{i.type}")
     t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | {kind, i.type})
     size = TYPE_BYTES[i.type]
@@ -178,8 +207,8 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
     target = f"{t.destination(i)} = " if returns else ""
     yield f"a = {t.address(i, address, 32 if is_shared(i) else 64)}"
     if is_shared(i):
-        yield from locate_shared(size)
-        yield f"old = m[i]; m[i] = {t.constant('RMW', modifier(kind, i.type))}(old, {b}, {c})"
+        yield from locate_near("S", size)
+        yield f"old = m[i]; m[i] = {t.constant('RMW', modifier(kind, i.type, shared=True))}(old, {b}, {c})"
         if returns:
             yield f"{target}old"
         return
@@ -198,12 +227,14 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
     yield f"{target}yield ({op}, a, {b}, {c})"
 
 
-def modifier(kind: str, type_: str) -> Callable[[int, int, int], int]:
-    """The function `new(old, b, c)` of one read-modify-write operation and type."""
+def modifier(kind: str, type_: str, *, shared: bool = False) -> Callable[[int, int, int], int]:
+    """The function `new(old, b, c)` of one read-modify-write operation and type, in shared or global memory."""
     width = TYPE_BYTES[type_] * 8
     expression = isa.RMW[kind].replace("M", mask(width))
     if type_[0] == "s" and kind in ("min", "max"):
         sign = hex(1 << width - 1)
         expression = f"{kind}(old^{sign}, b^{sign})^{sign}"
-    function: Callable[[int, int, int], int] = eval(f"lambda old, b, c: {expression}", {})
+    if type_ in FLOAT_SUMS:
+        expression = FLOAT_SUMS[type_] if shared or type_ != "f32" else FLUSHED_SUM
+    function: Callable[[int, int, int], int] = eval(f"lambda old, b, c: {expression}", dict(vars(floats)))
     return function

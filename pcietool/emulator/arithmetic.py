@@ -1,11 +1,6 @@
-"""Functions that generated code calls for operations Python has no operator for. Pure; integers in, integers out."""
+"""Integer functions that generated code calls where Python has no operator. Pure; `floats` has those of floats."""
 
 from __future__ import annotations
-
-import math
-import struct
-
-CANONICAL_NAN = 0x7FFFFFFF
 
 
 def divide_signed(a: int, b: int) -> int:
@@ -17,8 +12,8 @@ def divide_signed(a: int, b: int) -> int:
 
 
 def remainder_signed(a: int, b: int) -> int:
-    """With the sign of the dividend."""
-    return a if b == 0 else a - b * divide_signed(a, b)
+    """With the sign of the dividend; division by zero gives all ones."""
+    return -1 if b == 0 else a - b * divide_signed(a, b)
 
 
 def extract_bits(a: int, position: int, length: int, width: int) -> int:
@@ -51,34 +46,15 @@ def reverse_bits(a: int, width: int) -> int:
     return int(format(a, f"0{width}b")[::-1], 2)
 
 
-def bits_float(bits: int) -> float:
-    """The float that a 32-bit pattern stands for."""
-    value: float = struct.unpack("<f", struct.pack("<I", bits))[0]
-    return value
+def find_top_bit(a: int) -> int:
+    """Position of the highest 1; all ones if there is none."""
+    return a.bit_length() - 1 if a else 0xFFFFFFFF
 
 
-def float_bits(value: float) -> int:
-    """The 32-bit pattern of a float, rounded to nearest even."""
-    if math.isnan(value):
-        return CANONICAL_NAN
-    try:
-        bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    except OverflowError:
-        return 0x7F800000 if value > 0 else 0xFF800000
-    return bits
-
-
-def fuse(a: float, b: float, c: float) -> float:
-    """a * b + c of three 32-bit floats, such that rounding it to 32 bits is the only rounding.
-
-    The product is exact in 64 bits. An inexact sum is rounded to odd, which never lies half-way between two floats.
-    """
-    product = a * b
-    total = product + c
-    if not math.isfinite(total):
-        return total
-    shadow = total - product
-    error = (product - (total - shadow)) + (c - shadow)
-    if error and struct.unpack("<Q", struct.pack("<d", total))[0] % 2 == 0:
-        total = math.nextafter(total, math.copysign(math.inf, error))
-    return total
+def look_up_bits(a: int, b: int, c: int, table: int) -> int:
+    """lop3: each bit of the result is bit 4a + 2b + c of the table, with the bits of a, b and c at its place."""
+    result = 0
+    for index in range(8):
+        if table >> index & 1:
+            result |= (a if index & 4 else ~a) & (b if index & 2 else ~b) & (c if index & 1 else ~c)
+    return result & 0xFFFFFFFF

@@ -49,12 +49,14 @@ def _group(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def mbarrier(t: Translation, i: Instruction) -> Iterator[str]:
-    """init, arrive (with or without expect_tx) and try_wait.parity."""
-    t.allow(i, {"init", "arrive", "expect_tx", "try_wait", "parity", "shared", "shared::cta", "b64"})
-    kind = t.one_of(i, {"init", "arrive", "try_wait"})
+    """init, inval, arrive (with or without expect_tx); try_wait and test_wait, for a parity or an arrival's state."""
+    kind = t.one_of(i, {"init", "inval", "arrive", "try_wait", "test_wait"})
+    t.allow(i, {kind, "expect_tx", "parity", "shared", "shared::cta", "b64"})
     if kind == "init":
         address, count = i.operands
         yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {t.value(i, count, 32)})"
+    elif kind == "inval":
+        yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, i.operands[0], 32)}, 0)"
     elif kind == "arrive":
         address, *rest = i.operands[1:]
         if bool(rest) != i.has("expect_tx"):
@@ -63,8 +65,8 @@ def mbarrier(t: Translation, i: Instruction) -> Iterator[str]:
         request = f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {expected})"
         yield f"{t.destination(i)} = {request}"
     else:
-        if not i.has("parity") or len(i.operands) != 3:
-            raise t.unknown(i, "mbarrier wait without parity")
+        if len(i.operands) != 3:
+            raise t.unknown(i, "number of operands")
         op = t.op(i, Code.MBARRIER, kind=kind)
         barrier, parity = t.address(i, i.operands[1], 32), t.value(i, i.operands[2], 32)
         yield f"{t.destination(i)} = yield ({op}, {barrier}, {parity})"

@@ -153,12 +153,21 @@ class Bulk:
             thread.block.mbarriers[address] = MBarrier(operand)
             return self.engine.go_on(thread)
         barrier = self._mbarrier(thread.block, address)
+        if op.kind == "inval":
+            del thread.block.mbarriers[address]
+            return self.engine.go_on(thread)
         if op.kind == "arrive":
             state = barrier.phase
             barrier.transfer += operand
             barrier.pending -= 1
             self._complete(barrier)
             return state
+        if op.kind == "test_wait":
+            self.engine.at(
+                self.engine.now + thread.lag + self.issue, self.engine.resume, thread, barrier.phase != operand & 1
+            )
+            thread.lag = 0.0
+            return BLOCKED
         if barrier.phase != operand & 1:
             return True
         barrier.waiting.append(thread)

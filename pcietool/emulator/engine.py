@@ -70,8 +70,11 @@ class Engine(EventQueue):
     def sm_of(self, thread: Thread) -> int:
         return thread.block.sm
 
-    def misaligned(self, thread: Thread, address: int, nbytes: int) -> None:
-        raise EmulationError(f"misaligned {nbytes} byte access to shared memory at offset {address}")
+    def misaligned(self, thread: Thread, address: int, nbytes: int, memory: str) -> None:
+        raise EmulationError(f"misaligned {nbytes} byte access to {memory} memory at offset {address}")
+
+    def trap(self) -> None:
+        raise EmulationError("the kernel gave up (trap)")
 
     # -- running threads --------------------------------------------------------------------------------------------
 
@@ -150,10 +153,10 @@ class Engine(EventQueue):
 
     # -- synchronisation --------------------------------------------------------------------------------------------
 
-    def _barrier(self, thread: Thread, request: tuple[Op, int, int]) -> Any:
-        op, number, count = request
-        thread.block.arrive(number, count, [thread], op)
-        return BLOCKED if op.kind == "sync" else self.go_on(thread)
+    def _barrier(self, thread: Thread, request: tuple[Any, ...]) -> Any:
+        op, number, count, *votes = request
+        thread.block.arrive(number, count, [thread], op, *votes)
+        return self.go_on(thread) if op.kind == "arrive" else BLOCKED
 
     def _warp(self, thread: Thread, request: tuple[Op, int, Any]) -> Any:
         op, mask, value = request

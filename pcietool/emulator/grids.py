@@ -19,6 +19,7 @@ from pcietool.emulator.lower import SHARED_WINDOW, Lowered
 from pcietool.emulator.memory import views_of
 from pcietool.emulator.ops import Op
 from pcietool.emulator.threads import Thread
+from pcietool.emulator.warps import warp_results
 from pcietool.errors import EmulationError
 
 WarpKey = tuple[int, int, Op]
@@ -132,13 +133,14 @@ class BlockBarrier:
     """One named barrier: who waits, how many have arrived, how many are expected (0: all that live). `latest` is the
     greatest lag of those that arrived and went on."""
 
-    __slots__ = ("arrived", "expected", "latest", "op", "waiting")
+    __slots__ = ("arrived", "expected", "latest", "op", "votes", "waiting")
 
     def __init__(self, expected: int, op: Op) -> None:
         self.arrived = 0
         self.expected = expected
         self.op = op
         self.waiting: list[Thread] = []
+        self.votes: list[bool] = []
         self.latest = 0.0
 
 
@@ -210,8 +212,9 @@ class Block:
 
     # -- barriers -------------------------------------------------------------------------------------------------
 
-    def arrive(self, number: int, count: int, threads: list[Thread], op: Op) -> None:
-        """Threads reach a barrier at the same time; `count` 0 expects all threads that live."""
+    def arrive(self, number: int, count: int, threads: list[Thread], op: Op, *votes: bool) -> None:
+        """Threads reach a barrier at the same time; `count` 0 expects all threads that live. `votes` are what they give
+        where the barrier counts predicates."""
         barrier = self.barriers.get(number)
         if barrier is None:
             if number > 15:
@@ -223,7 +226,8 @@ class Block:
                 f" {barrier.op.where()} and {count or 'all'} at {op.where()}; give one of them a barrier of its own"
             )
         barrier.arrived += len(threads)
-        if op.kind == "sync":
+        barrier.votes += votes
+        if op.kind != "arrive":
             barrier.waiting += threads
         else:
             for thread in threads:
@@ -237,7 +241,9 @@ class Block:
         latest = max(barrier.latest, catch_up(barrier.waiting))
         engine = self.engine
         time = engine.now + latest + engine.gpu.block_barrier_ns.value
-        engine.at(time, engine.resume_all, dict.fromkeys(barrier.waiting))
+        engine.at(
+            time, engine.resume_all, dict.fromkeys(barrier.waiting, barrier_result(barrier.op.kind, barrier.votes))
+        )
 
     def arrive_warp(self, mask: int, given: dict[Thread, Any], op: Op) -> None:
         """Lanes of one warp reach a warp operation, each with what it gives; the last lane of the mask that lives lets
@@ -275,6 +281,18 @@ class Block:
             self.grid.block_ended(self)
 
 
+def barrier_result(kind: str, votes: list[bool]) -> int | None:
+    """What a barrier that counts predicates gives to all of its threads."""
+    match kind:
+        case "popc":
+            return sum(votes)
+        case "and":
+            return all(votes)
+        case "or":
+            return any(votes)
+    return None
+
+
 def catch_up(waiting: Iterable[Thread]) -> float:
     """How far ahead of the clock the last of these threads came. They are let go together: none is ahead of the others
     any more, nor in a wait loop."""
@@ -285,33 +303,3 @@ def catch_up(waiting: Iterable[Thread]) -> float:
             latest = max(latest, thread.lag)
             thread.lag = 0.0
     return latest
-
-
-def warp_results(kind: str, given: dict[Thread, Any]) -> dict[Thread, Any]:
-    """What each lane of a warp operation gets, from what each lane gave. Shuffles give (value, in range)."""
-    if kind == "sync":
-        return dict.fromkeys(given)
-    if kind == "vote.ballot":
-        return dict.fromkeys(given, sum(1 << (thread.tid & 31) for thread, value in given.items() if value))
-    if kind == "vote.any":
-        return dict.fromkeys(given, any(given.values()))
-    if kind == "vote.all":
-        return dict.fromkeys(given, all(given.values()))
-    if kind == "vote.uni":
-        return dict.fromkeys(given, len(set(map(bool, given.values()))) == 1)
-    values = {thread.tid & 31: value for thread, (value, _, _) in given.items()}
-    results = {}
-    for thread, (value, delta, clamp) in given.items():
-        lane = thread.tid & 31
-        limit, segment = clamp & 31, clamp >> 8 & 31
-        low = lane & segment
-        high = low | limit & ~segment
-        source = {
-            "shfl.up": lane - (delta & 31),
-            "shfl.down": lane + (delta & 31),
-            "shfl.bfly": lane ^ (delta & 31),
-            "shfl.idx": low | delta & ~segment & 31,
-        }[kind]
-        in_range = source >= high if kind == "shfl.up" else source <= high
-        results[thread] = (values.get(source, value) if in_range else value, in_range)
-    return results

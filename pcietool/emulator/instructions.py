@@ -26,14 +26,20 @@ from pcietool.emulator.translation import Translation, mask
 from pcietool.ptx.model import TYPE_BYTES, Instruction, Operand, Pair, Register, Vector
 
 OPERAND = re.compile(r"\{([wnsf]?)([abcd])\}")
+FROM_BITS = {16: "bits_half", 32: "bits_float", 64: "bits_double"}
+TO_BITS = {32: "float_bits", 64: "double_bits"}
+"""Functions of `floats`, by width."""
 READINGS: Mapping[str, Callable[[Translation, Instruction, Operand, int], str]] = {
     "": lambda t, i, operand, width: t.value(i, operand, width),
     "w": lambda t, i, operand, width: t.value(i, operand, 2 * width),
     "n": lambda t, i, operand, width: t.value(i, operand, 32),
     "s": lambda t, i, operand, width: t.signed(i, operand, width),
-    "f": lambda t, i, operand, width: f"bits_float({t.value(i, operand, width)})",
+    "f": lambda t, i, operand, width: f"{FROM_BITS[width]}({t.value(i, operand, width)})",
 }
+MBARRIER_INIT = frozenset({"mbarrier_init", "release", "cluster"})
+BARRIER_VOTES = frozenset({"and", "or", "popc"})
 VOTES = frozenset({"all", "any", "ballot", "uni"})
+MATCHES = frozenset({"all", "any"})
 SHUFFLES = frozenset({"up", "down", "bfly", "idx"})
 
 
@@ -66,6 +72,8 @@ def arithmetic(t: Translation, i: Instruction) -> Iterator[str]:
         "M2": mask(2 * width),
         "W": width,
         "S": hex(1 << width - 1),
+        "F": TO_BITS.get(width),
+        "KIND": i.modifiers[0],
         "CMP": isa.COMPARISONS.get(i.modifiers[0]),
     }
     for reading, letter in used:
@@ -92,6 +100,10 @@ def move(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def convert(t: Translation, i: Instruction) -> Iterator[str]:
+    """Between integers; floats have rows of their own."""
+    if ".".join((i.opcode, *i.modifiers)) in isa.ALU_FORMS:
+        yield from arithmetic(t, i)
+        return
     if len(i.modifiers) != 2 or not isa.CONVERTIBLE.issuperset(i.modifiers):
         raise t.unknown(i, f"conversion cvt.{'.'.join(i.modifiers)}")
     to, source = i.modifiers
@@ -104,8 +116,8 @@ def convert(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def fence(t: Translation, i: Instruction) -> Iterator[str]:
-    if i.has("proxy"):
-        t.allow(i, {"proxy", "async", "global", "shared::cta"})
+    if i.has("proxy", "mbarrier_init"):
+        t.allow(i, {"proxy", "async", "global", "shared::cta"} if i.has("proxy") else MBARRIER_INIT)
         yield f"yield ({t.op(i, Code.FENCE, scope=0, kind='proxy')},)"
         return
     t.allow(i, {"acq_rel", "sc", "cta", "gpu", "gl", "sys", "cluster"})
@@ -119,6 +131,9 @@ def barrier(t: Translation, i: Instruction) -> Iterator[str]:
         t.allow(i, {"warp", "sync"})
         yield f"yield ({t.op(i, Code.WARP, kind='sync')}, {t.value(i, i.operands[0], 32)}, 0)"
         return
+    if i.has("red"):
+        yield from barrier_with_votes(t, i)
+        return
     t.allow(i, {"cta", "sync", "arrive", "aligned"})
     kind = t.one_of(i, {"sync", "arrive"})
     number, count = [*(t.value(i, operand, 32) for operand in i.operands), "0"][:2]
@@ -127,6 +142,15 @@ def barrier(t: Translation, i: Instruction) -> Iterator[str]:
         yield f"yield {t.constant('BARRIER', (t.constants[op], int(number), int(count)))}"
     else:
         yield f"yield ({op}, {number}, {count})"
+
+
+def barrier_with_votes(t: Translation, i: Instruction) -> Iterator[str]:
+    """bar.red: all threads give a predicate, and get what it is of all of them."""
+    kind = t.one_of(i, BARRIER_VOTES)
+    t.allow(i, BARRIER_VOTES | {"cta", "red", "aligned", "pred", "u32"})
+    number, *count = (t.value(i, operand, 32) for operand in i.operands[1:-1])
+    given = t.value(i, i.operands[-1], 1)
+    yield f"{t.destination(i)} = yield ({t.op(i, Code.BARRIER, kind=kind)}, {number}, {[*count, '0'][0]}, {given})"
 
 
 def grid_dependency(t: Translation, i: Instruction) -> Iterator[str]:
@@ -164,6 +188,43 @@ def shuffle(t: Translation, i: Instruction) -> Iterator[str]:
     yield f"{targets} = yield ({t.op(i, Code.WARP, kind=f'shfl.{kind}')}, {members}, ({value}, {lane}, {clamp}))"
 
 
+def reduce(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, {form.partition(".")[0] for form in isa.REDUCTION_FORMS})
+    t.allow(i, {"sync", kind, i.type})
+    if f"{kind}.{i.type}" not in isa.REDUCTION_FORMS or not i.has("sync") or len(i.operands) != 3:
+        raise t.unknown(i, f"redux .{'.'.join(i.modifiers)}")
+    value, members = (t.value(i, operand, 32) for operand in i.operands[1:])
+    yield f"{t.destination(i)} = yield ({t.op(i, Code.WARP, kind=f'redux.{kind}.{i.type}')}, {members}, {value})"
+
+
+def match(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, MATCHES)
+    t.allow(i, MATCHES | {"sync", "b32", "b64"})
+    if not i.has("sync") or len(i.operands) != 3:
+        raise t.unknown(i, f"match .{'.'.join(i.modifiers)}")
+    value = t.value(i, i.operands[1], TYPE_BYTES[i.type] * 8)
+    request = f"yield ({t.op(i, Code.WARP, kind=f'match.{kind}')}, {t.value(i, i.operands[2], 32)}, {value})"
+    into = i.operands[0]
+    if isinstance(into, Pair) and kind == "all":
+        yield f"{t.register(into.first.name)}, {t.register(into.second.name)} = {request}"
+    elif kind == "all":
+        yield f"{t.destination(i)}, _ = {request}"
+    else:
+        yield f"{t.destination(i)} = {request}"
+
+
+def prefetch(t: Translation, i: Instruction) -> Iterator[str]:
+    """There are no caches to fill."""
+    t.allow(i, {"global", "L1", "L2", "L2::evict_last", "L2::evict_normal"})
+    t.address(i, i.operands[0])
+    yield "pass"
+
+
+def trap(t: Translation, i: Instruction) -> Iterator[str]:
+    t.allow(i, ())
+    yield "MC.trap()"
+
+
 EMITTERS: Mapping[str, Callable[[Translation, Instruction], Iterator[str]]] = {
     "ld": load,
     "st": store,
@@ -178,6 +239,10 @@ EMITTERS: Mapping[str, Callable[[Translation, Instruction], Iterator[str]]] = {
     "mov": move,
     "cvt": convert,
     "shfl": shuffle,
+    "match": match,
+    "redux": reduce,
+    "prefetch": prefetch,
+    "trap": trap,
     "vote": vote,
     "cp": copy,
     "mbarrier": mbarrier,

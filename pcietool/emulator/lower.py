@@ -11,15 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from inspect import isfunction
 from types import GeneratorType
 from typing import Any, TypeAlias
 
-from pcietool.emulator import arithmetic
+from pcietool.emulator import arithmetic, floats
 from pcietool.emulator.control_flow import Block, Case, Cases, Span, cycles_avoiding, jump_at_end, target, within
 from pcietool.emulator.instructions import always_asks, lines_of
+from pcietool.emulator.memory import views_of
 from pcietool.emulator.ops import Code
 from pcietool.emulator.polls import wait_loops
 from pcietool.emulator.translation import Translation
+from pcietool.ptx.declarations import end_of
 from pcietool.ptx.model import Function, Instruction
 
 SHARED_WINDOW = 1 << 62
@@ -27,19 +30,12 @@ SHARED_WINDOW = 1 << 62
 WORK_QUANTUM = 64
 """Instructions of a loop without requests between two reports of the time they took."""
 HELPERS = {
-    helper.__name__: helper
-    for helper in (
-        arithmetic.divide_signed,
-        arithmetic.remainder_signed,
-        arithmetic.extract_bits,
-        arithmetic.insert_bits,
-        arithmetic.permute_bytes,
-        arithmetic.reverse_bits,
-        arithmetic.bits_float,
-        arithmetic.float_bits,
-        arithmetic.fuse,
-    )
+    name: function
+    for module in (arithmetic, floats)
+    for name, function in vars(module).items()
+    if isfunction(function) and function.__module__ == module.__name__
 }
+"""What the table's expressions call."""
 
 ThreadGenerator: TypeAlias = "GeneratorType[tuple[Any, ...], Any, None]"
 
@@ -84,12 +80,19 @@ class _Lowering:
     def result(self) -> Lowered:
         self._line(0, "def start(P, TX, NX, CX, GX, TH, MC, WATCHED, LB, LH, LI, LQ, SB, SH, SI, SQ):")
         self._line(1, "")  # the registers, once all are known
+        if local := end_of(self.function.variables, "local"):
+            self._line(1, f"VB, VH, VI, VQ = views_of(bytearray({local})).values()")
         self._line(1, "while True:")
         self._region(2, (0, len(self.cases) - 1), self.cases.spans)
         self._line(1, "yield  # never reached: makes a generator of a kernel without requests, too")
         self.lines[1] = "    " + " = ".join([*sorted(self.translation.names.values()), "w", "pc", "0"])
         source = "\n".join(self.lines) + "\n"
-        namespace: dict[str, Any] = {"SHARED_WINDOW": SHARED_WINDOW, **HELPERS, **self.translation.constants}
+        namespace: dict[str, Any] = {
+            "SHARED_WINDOW": SHARED_WINDOW,
+            "views_of": views_of,
+            **HELPERS,
+            **self.translation.constants,
+        }
         exec(compile(source, f"<emulated {self.function.name}>", "exec"), namespace)
         return Lowered(self.function, namespace["start"], source, self.instructions)
 

@@ -17,10 +17,11 @@ HARMLESS = frozenset(
     {
         *("mov", "cvta", "cvt", "selp", "setp", "add", "sub", "mul", "mad", "div", "rem", "neg", "abs", "min", "max"),
         *("and", "or", "xor", "not", "shl", "shr", "shf", "bfe", "bfi", "prmt", "popc", "clz", "brev"),
+        *("bfind", "lop3", "sad", "fma", "copysign", "prefetch"),
         *("ld", "bra", "nanosleep", "membar", "fence"),
     }
 )
-TIMERS = frozenset({"%globaltimer", "%clock", "%clock64"})
+TIMERS = frozenset({"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%clock", "%clock64"})
 
 
 def wait_loops(function: Function) -> dict[int, int]:

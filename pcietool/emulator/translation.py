@@ -13,7 +13,10 @@ from pcietool.emulator.isa import SPECIAL_REGISTERS
 from pcietool.emulator.ops import Op
 from pcietool.errors import PtxError
 from pcietool.ptx.model import TYPE_BYTES, Address, Function, Immediate, Instruction, Negated, Operand, Register, Symbol
-from pcietool.ptx.registers import registers_read
+from pcietool.ptx.registers import registers_in, registers_read
+
+SINK = "_"
+"""Written as a register where a result is not wanted."""
 
 
 class Translation:
@@ -27,11 +30,20 @@ class Translation:
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Python variable by register."""
-        self._read = {name for block in function.blocks for i in block.instructions for name in registers_read(i)}
+        instructions = [i for block in function.blocks for i in block.instructions]
+        self._read = {name for i in instructions for name in registers_read(i)}
+        for i in instructions:
+            self._check_registers(i)
 
     def unknown(self, i: Instruction, what: str) -> PtxError:
         where = f"kernel {self.function.name}, PTX line {i.line}{f', {i.source}' if i.source else ''}"
         return PtxError(f"the emulator does not know {what} in '{i.text}' ({where}); report it, or run on a GPU")
+
+    def _check_registers(self, i: Instruction) -> None:
+        guard = (i.guard.register.name,) if i.guard else ()
+        for name in (*guard, *(name for operand in i.operands for name in registers_in(operand))):
+            if name not in self.function.registers and name not in SPECIAL_REGISTERS and name != SINK:
+                raise self.unknown(i, f"register {name}, which is neither declared nor a special register it has,")
 
     def allow(self, i: Instruction, allowed: Iterable[str]) -> None:
         """Raises PtxError for a modifier that is not among these."""
@@ -67,7 +79,7 @@ class Translation:
 
     def destination(self, i: Instruction) -> str:
         first = i.operands[0]
-        if isinstance(first, Register):
+        if isinstance(first, Register) and first.name not in SPECIAL_REGISTERS:
             return self.register(first.name)
         raise self.unknown(i, f"destination {first}")
 
@@ -83,8 +95,10 @@ class Translation:
                 return f"({self.register(name)}&{mask(width)})" if wider else self.register(name)
             case Negated(Register(name)):
                 return f"(not {self.register(name)})"
-            case Symbol(name) if name in self.function.variables and self.function.variables[name].space == "shared":
+            case Symbol(name) if name in self.function.variables:
                 return str(self.function.variables[name].offset)
+            case Symbol(name):
+                raise self.unknown(i, f"{name}, a function or a variable in global or constant memory,")
         raise self.unknown(i, f"operand {operand}")
 
     def signed(self, i: Instruction, operand: Operand, width: int) -> str:

@@ -7,6 +7,7 @@ import pytest
 
 from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
+from pcietool.machines.base import on_device
 from pcietool.machines.emulated import EmulatedMachine
 
 sys.path.insert(0, str(Path(__file__).parent))  # emulated_programs, instruction_cases, structured_programs
@@ -27,3 +28,12 @@ def emulated():
     """A machine nobody else has used: PCIe, no native atomics, 4 GPUs."""
     with EmulatedMachine.open("pcie5-switch4") as opened:
         yield opened
+
+
+@pytest.fixture
+def buffers(machine):
+    """Two of 64 KiB on GPU 0: input and output."""
+    pair = [machine.alloc(on_device(0), 1 << 16, name) for name in ("input", "output")]
+    yield pair
+    for buffer in pair:
+        buffer.free()

@@ -9,6 +9,8 @@ from pcietool.machines.emulated import EmulatedProgram
 
 PTX_HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n"
 DEADLINE_S = 0.01
+CASES_DEADLINE_S = 1.0
+"""On GPUs too, where a launch may have to wait for others."""
 
 
 def load_text(machine, name, text, defines=None):
@@ -18,6 +20,11 @@ def load_text(machine, name, text, defines=None):
         if machine.backend == "cuda":
             patch.setattr("pcietool.machines.cuda.program.kernel_source", lambda _: text)
         return machine.load(name, defines)
+
+
+def run(machine, kernel, buffers, block):
+    """One block of `kernel(watch, *buffers)`, which must finish."""
+    assert machine.run([Launch(0, kernel, 1, block, tuple(buffers))], CASES_DEADLINE_S).finished
 
 
 def ptx_kernel(body, registers="", parameters=("u64", "u64")):

@@ -104,12 +104,32 @@ def test_bytes_that_never_come_are_a_proved_hang(emulated):
     assert "64 bytes are missing" in outcome.hang.proof[0].address
 
 
+def test_waits_that_only_look(emulated):
+    """test_wait says at once whether the phase of a parity, or of an arrival, has ended."""
+    body = """mbarrier.init.shared::cta.b64 [bar], 2;
+        mbarrier.arrive.shared::cta.b64 %rd1, [bar];
+        mbarrier.test_wait.shared::cta.b64 %p1, [bar], %rd1;
+        mbarrier.arrive.shared::cta.b64 %rd2, [bar];
+        mbarrier.test_wait.shared::cta.b64 %p2, [bar], %rd1;
+        mbarrier.test_wait.parity.shared::cta.b64 %p3, [bar], 0;
+        mbarrier.try_wait.shared::cta.b64 %p4, [bar], %rd1;
+        selp.u32 %r1, 1, 0, %p1; selp.u32 %r2, 2, 0, %p2; selp.u32 %r3, 4, 0, %p3; selp.u32 %r4, 8, 0, %p4;
+        add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3; add.u32 %r1, %r1, %r4; st.global.u32 [%b], %r1; ret;"""
+    assert run_ptx(emulated, body, registers=SHARED)[0] == 2 + 4 + 8
+
+
+def test_a_barrier_that_is_gone_is_no_barrier(emulated):
+    body = "mbarrier.init.shared.b64 [bar], 1; mbarrier.inval.shared.b64 [bar]; mbarrier.arrive.shared.b64 %rd1, [bar];"
+    with pytest.raises(EmulationError, match="never initialised"):
+        run_ptx(emulated, f"{body} ret;", registers=SHARED)
+
+
 @pytest.mark.parametrize(
     "form",
     [
         "cp.async.ca.shared.global [space], [%a], 16;",
         "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%b], [space], 16;",
-        "mbarrier.test_wait.shared::cta.b64 %p1, [bar], %rd1;",
+        "mbarrier.pending_count.b64 %r1, %rd1;",
     ],
 )
 def test_other_copies_are_refused_at_load(emulated, form):

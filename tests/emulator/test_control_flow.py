@@ -9,7 +9,7 @@ from structured_programs import REGISTERS, Writer, interpret, programs
 from pcietool.emulator.control_flow import Cases, cycles_avoiding, natural_loops
 from pcietool.emulator.lower import lower
 from pcietool.errors import EmulationError, PtxError
-from pcietool.machines.emulated import EmulatedMachine
+from pcietool.machines.emulated import EmulatedMachine, EmulatedProgram
 
 words = st.integers(0, 0xFFFFFFFF)
 
@@ -144,18 +144,25 @@ def test_an_endless_program_ends_as_an_error(emulated, kind):
 UNKNOWN = {
     "instruction": ("tanh.approx.f32 %r1, %r2;", r"form tanh\.approx\.f32"),
     "modifier of an instruction": ("add.sat.s32 %r1, %r2, %r3;", r"form add\.sat\.s32"),
-    "modifier of a load": ("ld.global.L2::64B.u32 %r1, [%a];", r"modifier \.L2::64B"),
-    "modifier of a store": ("st.mmio.relaxed.sys.global.u32 [%a], %r1;", r"modifier \.mmio"),
+    "modifier of a load": ("ld.global.L2::cache_hint.u32 %r1, [%a], %rd1;", r"modifier \.L2::cache_hint"),
+    "modifier of a store": ("st.async.weak.global.u32 [%a], %r1;", r"modifier \.async"),
     "read-modify-write": ("atom.global.add.noftz.f16x2 %r1, [%a], %r2;", r"f16x2"),
     "two operations at once": ("red.global.add.max.u32 [%a], %r2;", r"red \.global\.add\.max\.u32"),
-    "barrier": ("barrier.cta.red.popc.u32 %r1, 0, %p1;", r"modifier \.red"),
-    "conversion": ("cvt.rn.f32.u32 %r1, %r2;", r"conversion cvt\.rn\.f32\.u32"),
+    "barrier": ("barrier.cluster.arrive.aligned;", r"modifier \.cluster"),
+    "conversion": ("cvt.rz.f32.u32 %r1, %r2;", r"conversion cvt\.rz\.f32\.u32"),
     "fence": ("fence.proxy.alias;", r"modifier \.alias"),
     "vote": ("vote.all.pred %p1, %p2;", r"vote \.all\.pred"),
     "number of operands": ("add.u32 %r1, %r2;", "number of operands"),
-    "call": ("trap;", "form trap"),
-    "operand": ("mov.u64 %rd1, constants;", "constants"),
-    "special register": ("mov.u32 %r1, %lanemask_lt;", "lanemask_lt"),
+    "call": ("call.uni module_function;", "form call"),
+    "operand": ("mov.u64 %rd1, constants;", "constants, a function or a variable in global or constant memory"),
+    "special register": ("mov.u32 %r1, %cluster_ctarank;", "cluster_ctarank"),
+    "register read, never declared": ("add.u32 %r1, %r2, %never;", "register %never"),
+    "register written, never declared": ("add.u32 %never, %r1, %r2;", "register %never"),
+    "register of a guard, never declared": ("@%never add.u32 %r1, %r1, %r2;", "register %never"),
+    "special register as a result": ("mov.u32 %tid.x, %r1;", "destination .*tid"),
+    "strong access to local memory": ("st.volatile.local.u32 [own], %r1;", "strong access to local memory"),
+    "constant memory": ("ld.const.u32 %r1, [constants];", "constant memory"),
+    "redux of a type it has not": ("redux.sync.and.u32 %r1, %r2, -1;", r"redux \.sync\.and\.u32"),
     "wide access": ("ld.global.v4.u64 {%rd1, %rd2, %rd3, %rd4}, [%a];", "32 byte access"),
 }
 
@@ -163,12 +170,14 @@ UNKNOWN = {
 @pytest.mark.parametrize("what", UNKNOWN)
 def test_what_the_emulator_does_not_know_is_an_error_at_load(what):
     text, named = UNKNOWN[what]
-    body, known = f"mov.u32 %r1, 0;\n{text}\nret;", {"registers": ".local .b32 constants;"}
+    ptx = ptx_kernel(f"mov.u32 %r1, 0;\n{text}\nret;", registers=".local .b32 own;").replace(
+        ".visible", ".const .b32 constants = 5;\n.func module_function() { ret; }\n.visible"
+    )
     with pytest.raises(PtxError, match=named) as error:
-        ptx_program(body, **known)
+        EmulatedProgram("test.ptx", {}, ptx)
     message = str(error.value)
     assert "\n" not in message
-    assert f"PTX line {ptx_kernel(body, **known).splitlines().index(text) + 1}" in message
+    assert f"PTX line {ptx.splitlines().index(text) + 1}" in message
     assert text.rstrip(";") in message
 
 

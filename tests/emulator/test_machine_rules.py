@@ -9,7 +9,7 @@ from pcietool.machines.base import HOST, Launch, on_device
 from pcietool.machines.emulated import EmulatedMachine
 
 ONLY_THREAD_1 = "mov.u32 %r1, %tid.x; setp.ne.u32 %p1, %r1, 1; @%p1 ret;\n"
-SHARED = ".shared .align 16 .b8 space[64];"
+SHARED = ".shared .align 16 .b8 space[64]; .local .align 16 .b8 own[32];"
 
 BROKEN = {
     "beyond the end, weak load": ("ld.global.u32 %r1, [%a+16];", "beyond the end|only 16 bytes"),
@@ -29,6 +29,10 @@ BROKEN = {
     "misaligned shared atomic": ("atom.shared.add.u32 %r1, [space+1], 1;", "misaligned 4 byte access to shared memory"),
     "beyond shared memory": ("st.shared.u32 [space+64], 1;", "beyond the end"),
     "before shared memory": ("st.shared.u32 [space+-4], 1;", "beyond the end"),
+    "beyond local memory": ("ld.local.u32 %r1, [own+32];", "beyond the end"),
+    "before local memory": ("st.local.u32 [own+-4], %r1;", "beyond the end"),
+    "misaligned local store": ("st.local.v2.u32 [own+4], {%r1, %r2};", "misaligned 8 byte access to local memory at"),
+    "trap": ("trap;", r"the kernel gave up \(trap\)"),
     "nowhere": ("mov.u64 %rd1, 64; st.global.u32 [%rd1], 1;", "0x40 that belongs to no allocation"),
     "no such barrier": ("bar.sync 16;", "a block has barriers 0 to 15"),
 }

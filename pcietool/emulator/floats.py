@@ -1,0 +1,180 @@
+"""Float functions that generated code calls: bit patterns to Python floats and back, and what Python rounds otherwise.
+
+A float of any width is a Python float while it is computed with: 32 bits and less fit exactly. Every result is rounded
+once, to nearest even. Pure; must not know instructions.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+CANONICAL_NAN = 0x7FFFFFFF
+CANONICAL_NAN_16 = 0x7FFF
+SOME_NAN_64 = 0xFFF8000000000000
+"""PTX does not say which NaN 64-bit arithmetic makes."""
+
+
+def bits_float(bits: int) -> float:
+    """The float that a 32-bit pattern stands for."""
+    value: float = struct.unpack("<f", struct.pack("<I", bits))[0]
+    return value
+
+
+def float_bits(value: float) -> int:
+    """The 32-bit pattern of a float, rounded to nearest even."""
+    if math.isnan(value):
+        return CANONICAL_NAN
+    try:
+        bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    except OverflowError:
+        return 0x7F800000 if value > 0 else 0xFF800000
+    return bits
+
+
+def bits_double(bits: int) -> float:
+    """The float that a 64-bit pattern stands for."""
+    value: float = struct.unpack("<d", struct.pack("<Q", bits))[0]
+    return value
+
+
+def double_bits(value: float) -> int:
+    """The 64-bit pattern of a float."""
+    if math.isnan(value):
+        return SOME_NAN_64
+    bits: int = struct.unpack("<Q", struct.pack("<d", value))[0]
+    return bits
+
+
+def bits_half(bits: int) -> float:
+    """The float that a pattern of f16 stands for."""
+    value: float = struct.unpack("<e", struct.pack("<H", bits))[0]
+    return value
+
+
+def half_bits(value: float) -> int:
+    """The pattern of a float as f16."""
+    if math.isnan(value):
+        return CANONICAL_NAN_16
+    try:
+        bits: int = struct.unpack("<H", struct.pack("<e", value))[0]
+    except OverflowError:
+        return 0x7C00 if value > 0 else 0xFC00
+    return bits
+
+
+def bfloat_bits(bits: int) -> int:
+    """The pattern of a 32-bit pattern as bf16, which is its upper half."""
+    if bits & 0x7FFFFFFF > 0x7F800000:
+        return CANONICAL_NAN_16
+    return bits + 0x7FFF + (bits >> 16 & 1) >> 16
+
+
+def fuse(a: float, b: float, c: float) -> float:
+    """a * b + c of three 32-bit floats, such that rounding it to 32 bits is the only rounding.
+
+    The product is exact in 64 bits. An inexact sum is rounded to odd, which never lies half-way between two floats.
+    """
+    product = a * b
+    total = product + c
+    if not math.isfinite(total):
+        return total
+    shadow = total - product
+    error = (product - (total - shadow)) + (c - shadow)
+    if error and struct.unpack("<Q", struct.pack("<d", total))[0] % 2 == 0:
+        total = math.nextafter(total, math.copysign(math.inf, error))
+    return total
+
+
+def fuse_double(a: float, b: float, c: float) -> float:
+    """a * b + c of three 64-bit floats, rounded once."""
+    product = a * b
+    if not (math.isfinite(a) and math.isfinite(b)):
+        return product + c
+    if not math.isfinite(c):
+        return c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    if not exact:  # its sign is that of the sum of the signed zeros, or plus
+        return product + c if not a or not b else 0.0
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+def divide(a: float, b: float) -> float:
+    """Of 32-bit floats too: the quotient of two of them never lies so close to half-way that 64 bits hide it."""
+    if b:
+        return a / b
+    if not a or math.isnan(a):
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def square_root(a: float) -> float:
+    return math.sqrt(a) if a >= 0 else math.nan
+
+
+def lesser(a: float, b: float) -> float:
+    """The other one if one is NaN; -0 is less than 0."""
+    if math.isnan(a) or math.isnan(b):
+        return b if math.isnan(a) else a
+    return min(a, b, key=_order)
+
+
+def greater(a: float, b: float) -> float:
+    """The other one if one is NaN; 0 is greater than -0."""
+    if math.isnan(a) or math.isnan(b):
+        return b if math.isnan(a) else a
+    return max(a, b, key=_order)
+
+
+def _order(value: float) -> tuple[float, float]:
+    return value, math.copysign(1.0, value)
+
+
+def saturate(a: float) -> float:
+    """Into 0..1; NaN gives 0."""
+    return min(a, 1.0) if a > 0 else 0.0
+
+
+def to_whole(mode: str, value: float) -> float:
+    """Rounded to a whole number, still a float: `mode` is rni, rzi, rmi or rpi."""
+    if not math.isfinite(value):
+        return value
+    return math.copysign(float(_WHOLE[mode](value)), value)
+
+
+def to_integer(mode: str, value: float, lowest: int, highest: int, invalid: int) -> int:
+    """Rounded as `mode` says, and kept within the integer type; `invalid` is what NaN gives."""
+    if math.isnan(value):
+        return invalid
+    if math.isinf(value):
+        return highest if value > 0 else lowest
+    return min(max(_WHOLE[mode](value), lowest), highest)
+
+
+def integer_to_float(value: int) -> float:
+    """Such that rounding it to 32 bits is the only rounding: bits beyond 32 leave no more than their trace."""
+    excess = abs(value).bit_length() - 32
+    if excess > 0:
+        magnitude = abs(value)
+        kept = magnitude >> excess << excess
+        magnitude = kept | (magnitude != kept) << excess
+        return float(math.copysign(magnitude, value))
+    return float(value)
+
+
+def flush(bits: int) -> int:
+    """A 32-bit pattern with a subnormal made a zero of its sign."""
+    return bits if bits & 0x7F800000 else bits & 0x80000000
+
+
+_WHOLE: Mapping[str, Callable[[float], int]] = {
+    "rni": round,
+    "rzi": math.trunc,
+    "rmi": math.floor,
+    "rpi": math.ceil,
+}

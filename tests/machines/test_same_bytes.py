@@ -1,0 +1,190 @@
+"""Every kernel leaves the same bytes on any machine: what it computes, not how long it took.
+
+Each probe's own kernel runs with the same arguments on two machines: two modelled fabrics, or a fabric and real GPUs.
+"""
+
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from pcietool.errors import NothingToRunError
+from pcietool.machines import open_machine
+from pcietool.machines.announcing import AnnouncingMachine
+from pcietool.machines.base import on_device
+from pcietool.machines.emulated import EmulatedMachine
+from pcietool.probes.allreduce_kernel import AllReduce
+from pcietool.probes.barrier_kernel import ORDERS, Barrier, BarrierConfig
+from pcietool.probes.counting import OPERATIONS, PLAIN, SLOTS, WITHOUT_RED, Counter, Form, Grid, Requesters
+from pcietool.probes.ping_pong import Bulk, Game, Table, slot_rows
+from pcietool.probes.ping_pong import Form as SignalForm
+from pcietool.probes.pushing import Pusher
+from pcietool.probes.signal_roles import Pair
+from pcietool.probes.streams import Shape
+from pcietool.probes.world import World
+from pcietool.protocol.slots import GUARD_BYTES
+
+DEADLINE_S = 2.0
+BULK_COPIES_SINCE = (9, 0)
+LEFT_OUT = {
+    "time stamps": "times",
+    "time spans": "times",
+    "all-reduce time spans": "times",
+    "times of release": "times",
+    "poll times": "times",
+    "results of blocks": "times, and how many polls they took",
+    "polls": "how many there were",
+    "old values": "which thread got which",
+    "roles": "addresses",
+    "roles of the blocks": "made by the host, as many as there are SMs",
+    "endpoints": "addresses",
+    "inbox tables": "addresses",
+    "slot table": "addresses",
+}
+"""Buffers that may differ, and why."""
+
+
+class Keeping(AnnouncingMachine):
+    """A machine that knows what was allocated on it."""
+
+    def __init__(self, machine):
+        super().__init__(machine, lambda what, deadline_s: None)
+        self.kept = []
+
+    def alloc(self, place, nbytes, name):
+        self.kept.append((name, super().alloc(place, nbytes, name)))
+        return self.kept[-1][1]
+
+    def contents(self, world):
+        """(name, bytes) of everything that must be the same. Slots lie where each machine polls them best."""
+        slots = [
+            (f"slots {rank}", one.read(count=world.slot_map.padded_nbytes)[GUARD_BYTES:-GUARD_BYTES])
+            for rank, one in enumerate(world.slots)
+        ]
+        others = [
+            (name, buffer.read())
+            for name, buffer in self.kept
+            if name not in LEFT_OUT and not name.startswith("slots of rank ")
+        ]
+        return slots + others
+
+
+@pytest.fixture(params=["two fabrics", pytest.param("fabric and GPUs", marks=pytest.mark.gpu)], scope="module")
+def both(request):
+    with ExitStack() as opened:
+        try:
+            other = (
+                open_machine("cuda") if request.param == "fabric and GPUs" else EmulatedMachine.open("pcie5-switch4")
+            )
+        except NothingToRunError as error:
+            pytest.skip(str(error))
+        yield opened.enter_context(EmulatedMachine.open("h200-nvlink2")), opened.enter_context(other)
+
+
+@pytest.fixture(params=["self", "peer"])
+def transport(request, both):
+    """Both ranks on one GPU, or on one each where there are two."""
+    if request.param == "peer" and min(len(machine.devices) for machine in both) < 2:
+        pytest.skip("needs two GPUs")
+    return request.param
+
+
+def barrier(machine, transport, order):
+    world = World.build(machine, transport, 2, rows=2)
+    tested = Barrier(machine, world, order, BarrierConfig())
+    assert machine.run(tested.rounds(7), DEADLINE_S).finished
+    for _ in range(2 if order != "floor" else 0):
+        assert machine.run(tested.once(), DEADLINE_S).finished
+    return world
+
+
+def atomics(machine, form):
+    world = World.build(machine, "self", 1, rows=2)
+    counter = Counter(machine, world, on_device(0), 64, DEADLINE_S)
+    count = counter.run(form, Requesters((0,)), Grid(2, 32), 10)
+    assert count.expected == count.wanted == 2 * 32 * 10
+    if form != PLAIN:
+        assert count.seen == count.wanted, "one GPU loses nothing"
+    return world
+
+
+def signals(machine, transport):
+    world = World.build(machine, transport, 2, slot_rows(2))
+    table = Table(world, 64, Bulk(movers=1, threads=32, nbytes=1024, passes=2), DEADLINE_S)
+    for form in (SignalForm(), SignalForm(payload=True, checked=True)):
+        Game(table, form, table.pair(Pair(0, 1), "local"), rounds=5, payload=64 if form.payload else 0).play("test")
+    return world
+
+
+def rows(machine, transport, path):
+    shape = Shape(50, row_bytes=48, threads=64, groups=2, consumer_blocks=1)
+    pusher = Pusher(machine, transport, "one-to-one", 2, shape, 50, seed=0)
+    for chunk_rows in (8, 1, 50):
+        assert pusher.push(path, shape.plan(chunk_rows, 1), 2, DEADLINE_S).wrong is None
+    return pusher.world
+
+
+def all_reduce(machine, transport, dtype, elements, iteration=3):
+    world = World.build(machine, transport, 2, rows=1)
+    reduced = AllReduce(world, 4 * elements, nodes=2, dtype=dtype)
+    reduced.write_inputs(iteration)
+    assert machine.run(reduced.once(), DEADLINE_S).finished
+    assert machine.run(reduced.rounds(3), DEADLINE_S).finished
+    assert reduced.wrong_sums() is None
+    return world
+
+
+def differences(both, kernel, *arguments, **options):
+    """Names of buffers that do not hold the same bytes after `kernel`; `others` are arguments on the second machine."""
+    kept = [Keeping(machine) for machine in both]
+    others = options.pop("others", arguments)
+    contents = [
+        machine.contents(kernel(machine, *given)) for machine, given in zip(kept, (arguments, others), strict=True)
+    ]
+    for machine in kept:
+        for _, buffer in machine.kept:
+            buffer.free()
+    assert [name for name, _ in contents[0]] == [name for name, _ in contents[1]]
+    assert any(content.any() for _, content in contents[0])
+    return [name for (name, a), (_, b) in zip(*contents, strict=True) if not np.array_equal(a, b)]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_barriers(both, transport, order):
+    assert differences(both, barrier, transport, order) == []
+
+
+FORMS = [
+    *(Form(operation, "atom", scope) for operation in OPERATIONS for scope in ("gpu", "sys")),
+    *(Form(operation, "red", "sys") for operation in OPERATIONS if operation not in WITHOUT_RED),
+    SLOTS,
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_atomics(both, form):
+    may_differ = ["the word that is counted on"] if form.operation == "exch" else []  # whose number stays last
+    assert set(differences(both, atomics, form)) <= set(may_differ)
+
+
+def test_signals(both, transport):
+    assert differences(both, signals, transport) == []
+
+
+@pytest.mark.parametrize("path", ["vector", "bulk"])
+def test_rows(both, transport, path):
+    oldest = min(machine.devices[0].compute_capability for machine in both)
+    if path == "bulk" and oldest < BULK_COPIES_SINCE:
+        pytest.skip(f"compute capability {oldest}: no bulk copies")
+    assert differences(both, rows, transport, path) == []
+
+
+@pytest.mark.parametrize(("dtype", "elements"), [("float32", 33), ("uint32", 33), ("uint32", 2050)])
+def test_all_reduces(both, transport, dtype, elements):
+    assert differences(both, all_reduce, transport, dtype, elements) == []
+
+
+def test_other_inputs_are_other_bytes(both):
+    """Negative control."""
+    found = differences(both, all_reduce, "self", "float32", 33, 3, others=("self", "float32", 33, 4))
+    assert set(found) == {"all-reduce inputs", "all-reduce outputs"}

@@ -1,0 +1,97 @@
+"""The emulator knows every instruction form that NVRTC 12.9, 13.0 and 13.5 emit for sm_80, 90, 100 and 120.
+
+What the other NVRTCs emit lies in forms/, written by scripts/ptx_forms.py; the installed one is asked.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from pcietool.compiler import compile_source, nvrtc_info
+from pcietool.emulator.lower import lower
+from pcietool.errors import PtxError
+from pcietool.ptx.parser import parse
+
+FORMS = Path(__file__).parent / "forms"
+PLACES = """.version 8.5
+.target sm_90
+.address_size 64
+.func (.param .b32 result) module_symbol(.param .b32 argument) { ret; }
+.entry k(.param .align 8 .b8 parameter[64])
+{
+    .reg .pred %pred;
+    .reg .b16 %b16;
+    .reg .b32 %b32;
+    .reg .b64 %b64;
+    .shared .align 16 .b8 shared_variable[64];
+    .local .align 16 .b8 local_variable[64];
+    .param .b32 param_variable;
+label:
+"""
+
+
+@pytest.fixture(scope="module")
+def scanner():
+    spec = importlib.util.spec_from_file_location("ptx_forms", FORMS.parents[2] / "scripts" / "ptx_forms.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def listed(name):
+    lines = (FORMS / name).read_text(encoding="utf-8").splitlines()
+    return {line for line in lines if not line.startswith("#")}
+
+
+def is_known(form):
+    try:
+        lower(parse(f"{PLACES}{form}\nret;\n}}\n").functions["k"])
+    except PtxError:
+        return False
+    return True
+
+
+VERSIONS = sorted(path.name for path in FORMS.glob("nvrtc-*.txt"))
+
+
+def test_there_is_a_list_for_each_version():
+    assert VERSIONS == ["nvrtc-12.9.txt", "nvrtc-13.0.txt", "nvrtc-13.5.txt"]
+    assert all(len(listed(name)) > 500 for name in VERSIONS)
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_every_form_is_known_or_said_not_to_be(name):
+    unknown = {form for form in listed(name) if not is_known(form)}
+    assert unknown <= listed("not-emulated.txt")
+
+
+def test_what_is_said_not_to_be_emulated_is_emitted_and_unknown():
+    emitted = set().union(*map(listed, VERSIONS))
+    for form in listed("not-emulated.txt"):
+        assert form in emitted
+        assert not is_known(form)
+
+
+def test_an_invented_form_is_unknown():
+    """Negative control, with one that differs by its modifier only."""
+    assert is_known("add.u32 %b32, %b32, 1;")
+    assert not is_known("add.frob.u32 %b32, %b32, 1;")
+    assert not is_known("frobnicate.u32 %b32, %b32, 1;")
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "sm_120"])
+def test_the_installed_nvrtc_emits_what_is_known_for_every_kernel(scanner, architecture):
+    emitted = set()
+    for ptx in scanner.compiled_kernels(architecture, all_variants=architecture == "sm_90"):
+        for kernel in parse(ptx).entries.values():
+            lower(kernel)  # as a whole: operands, parameters and loops too
+        emitted |= scanner.forms_of(ptx)
+    assert emitted.isdisjoint(listed("not-emulated.txt"))
+    stress = scanner.STRESS.read_text(encoding="utf-8")
+    emitted |= scanner.forms_of(compile_source(stress, name="stress.cu", architecture=architecture, defines={}).ptx)
+    name = "nvrtc-{}.{}.txt".format(*nvrtc_info().version)
+    if name in VERSIONS:
+        assert emitted <= listed(name), "write the list again: scripts/ptx_forms.py"
+    else:
+        assert {form for form in emitted if not is_known(form)} <= listed("not-emulated.txt")
