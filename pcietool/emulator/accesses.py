@@ -34,6 +34,14 @@ def scope_of(i: Instruction, default: str) -> int:
     return SCOPE_ORDER[next((m for m in i.modifiers if m in isa.SCOPES), default)]
 
 
+def address_of(t: Translation, i: Instruction, address: Operand) -> str:
+    """Generic, except for shared memory that is accessed in place."""
+    if not is_shared(i):
+        return t.address(i, address)
+    offset = t.address(i, address, 32)
+    return offset if t.inline_shared else f"({offset})|SHARED_WINDOW"
+
+
 @dataclass(frozen=True)
 class _Access:
     """A load or store whose modifiers were checked; `address` is Python source."""
@@ -43,8 +51,9 @@ class _Access:
     size: int
     count: int
     shared: bool
+    """Shared memory, in place."""
     asks: bool
-    """Always served by the engine."""
+    """Else always served by the engine."""
 
     @classmethod
     def of(cls, t: Translation, i: Instruction, code: int, address: Operand, *, returns: bool = False) -> _Access:
@@ -69,8 +78,9 @@ class _Access:
             poll=t.polls.get(id(i)),
             returns=returns,
         )
-        asks = is_strong(i) or not t.inline_weak
-        return cls(op, t.address(i, address, 32 if is_shared(i) else 64), size, count, is_shared(i), asks)
+        in_place = is_shared(i) and t.inline_shared
+        asks = is_strong(i) or is_shared(i) or not t.inline_weak
+        return cls(op, address_of(t, i, address), size, count, in_place, asks)
 
     @property
     def view(self) -> str:
@@ -176,8 +186,8 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
         raise t.unknown(i, "number of operands")
     b, c = [*(t.value(i, operand, size * 8) for operand in operands), "0"][:2]
     target = f"{t.destination(i)} = " if returns else ""
-    yield f"a = {t.address(i, address, 32 if is_shared(i) else 64)}"
-    if is_shared(i):
+    yield f"a = {address_of(t, i, address)}"
+    if is_shared(i) and t.inline_shared:
         yield from locate_shared(size)
         yield f"old = m[i]; m[i] = {t.constant('RMW', modifier(kind, i.type))}(old, {b}, {c})"
         if returns:

@@ -7,10 +7,10 @@ until another one has ended, as on hardware. Must not know about memory order or
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from pcietool.emulator.bulk import MBarrier
 from pcietool.emulator.engine import Engine
@@ -287,7 +287,16 @@ def catch_up(waiting: Iterable[Thread]) -> float:
     return latest
 
 
-def warp_results(kind: str, given: dict[Thread, Any]) -> dict[Thread, Any]:
+class Lane(Protocol):
+    """A thread, wherever it runs."""
+
+    tid: int
+
+
+AnyLane = TypeVar("AnyLane", bound=Lane)
+
+
+def warp_results(kind: str, given: Mapping[AnyLane, Any]) -> dict[AnyLane, Any]:
     """What each lane of a warp operation gets, from what each lane gave. Shuffles give (value, in range)."""
     if kind == "sync":
         return dict.fromkeys(given)

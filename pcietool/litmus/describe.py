@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pcietool.litmus.explore import Exploration, Outcome
+from pcietool.litmus.explore import Exploration
 from pcietool.litmus.model import Model
-from pcietool.litmus.requests import Barrier, Request
+from pcietool.litmus.requests import Access, Barrier, Request
+from pcietool.litmus.search import Outcome
 from pcietool.litmus.state import INITIAL, TIME, State, Step
 
 
@@ -15,7 +16,8 @@ def outcome_text(found: Exploration, outcome: Outcome) -> str:
 
 
 def interleaving(model: Model, steps: Sequence[Step]) -> list[str]:
-    """One line a step, such as "P1: ld.acquire.sys r0, y -> 1 (stored by P0)"."""
+    """One line a step, such as "P1: ld.acquire.sys r0, y -> 1 (stored by P0)". Accesses that nobody
+    else can notice are left out."""
     return list(_lines(model, steps))
 
 
@@ -27,6 +29,9 @@ def _lines(model: Model, steps: Sequence[Step]) -> Iterator[str]:
         else:
             request = state.threads[step.thread].at.request
             assert request is not None
+            if request.private and isinstance(request, Access):
+                state = step.state
+                continue
             notes = [*_read(model, state, step), *_written(model, step), *_barrier(request, step)]
             yield " ".join([f"{model.threads.label(step.thread)}: {request.text}", *notes])
         state = step.state

@@ -7,7 +7,7 @@ is read, where a store comes to stand) are different steps. Must not decide whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 from pcietool.litmus.program import Scope
@@ -47,19 +47,18 @@ class Model:
 
     def steps(self, state: State) -> list[Step]:
         """Every step that matters. One that no other thread can notice or influence is taken alone, before all others:
-        it commutes with them. So are those after the deadline: what is left then runs once, in one order. No step at
-        all: everything has ended, or what has not is stuck."""
+        it commutes with them (one that goes back in a loop is not, or the others might wait for ever). So are those
+        behind the deadline: what is left then runs once, in one order. No step at all: everything has ended, or what
+        has not is stuck."""
         steps: list[Step] = []
         for index, thread in enumerate(state.threads):
             request = thread.at.request
             if request is None or thread.waits:
                 continue
-            if thread.polled and all(loop != request.wait_loop for loop, _, _ in thread.polled):
-                state = _with_thread(state, index, thread._replace(polled=NOTHING))
             possible = self._rules[type(request)](state, index, request)
-            if state.arrivals or isinstance(request, Barrier):
+            if isinstance(request, Barrier) or (state.arrivals and any(_has_ended(step) for step in possible)):
                 possible = [step._replace(state=self._settled(step.state)) for step in possible]
-            if request.private:
+            if request.private and possible and _goes_forward(thread, possible[0]):
                 return possible
             if state.late and possible:
                 return possible[-1:]
@@ -123,12 +122,12 @@ class Model:
     def _load(self, state: State, index: int, load: Load) -> list[Step]:
         steps = []
         readable = self._readable(state, state.threads[index], load.location)
-        if load.polls and not state.late:
+        if load.poll is not None and not state.late:
             polled = {message for _, location, message in state.threads[index].polled if location == load.location}
             readable = tuple(message for message in readable if message not in polled)
         for message in readable:
             thread = self._after_reading(state, index, load, message)
-            if load.polls and not state.late:
+            if load.poll is not None and not state.late:
                 thread = thread._replace(polled=_polled(thread, load, message))
             steps.append(self._step(state, index, thread, self.value_of(message), read=message))
         return steps
@@ -227,7 +226,7 @@ class Model:
 
     def _barrier(self, state: State, index: int, barrier: Barrier) -> list[Step]:
         thread = state.threads[index]
-        if any(_meet(barrier, other.barrier) and other.barrier.quorum != barrier.quorum for other in state.arrivals):
+        if any(_disagree(barrier, other.barrier) for other in state.arrivals):
             text = f"threads meet at barrier {barrier.barrier} with different thread counts; give all the same"
             raise self.threads.error(index, thread.at, text)
         arrivals = sorted((*state.arrivals, Arrival(index, barrier, thread.floor)), key=lambda arrival: arrival.thread)
@@ -238,9 +237,11 @@ class Model:
 
     def _settled(self, state: State) -> State:
         """The state once every barrier that is complete has let its threads go."""
+        groups: dict[Hashable, list[Arrival]] = {}
         for arrival in state.arrivals:
-            group = [other for other in state.arrivals if _meet(arrival.barrier, other.barrier)]
-            if self._is_complete(state, arrival.barrier, group):
+            groups.setdefault(_meeting(arrival.barrier), []).append(arrival)
+        for group in groups.values():
+            if self._is_complete(state, group[0].barrier, group):
                 return self._settled(self._released(state, group))
         return state
 
@@ -285,7 +286,10 @@ class Model:
     ) -> Step:
         """The thread goes on with what its request has returned."""
         at = self._after(index, thread, value, state.late)
-        return Step(index, _with_thread(state, index, thread._replace(at=at)), read, wrote)
+        polled = thread.polled
+        if polled and (at.request is None or any(loop not in at.request.wait_loops for loop, _, _ in polled)):
+            polled = NOTHING
+        return Step(index, _with_thread(state, index, thread._replace(at=at, polled=polled)), read, wrote)
 
     def _after(self, index: int, thread: Thread, value: Any, late: bool) -> ProgramState:
         at = thread.at
@@ -305,19 +309,30 @@ def _is_at_end(thread: Thread) -> bool:
     return thread.at.request is None
 
 
+def _goes_forward(before: Thread, step: Step) -> bool:
+    after = step.state.threads[step.thread]
+    return after.waits or after.at.position > before.at.position
+
+
 def _polled(thread: Thread, load: Load, message: int) -> frozenset[tuple[int | None, int, int]]:
     """A message that is not the first here is news: every other word the loop waits for is then looked at again."""
     seen = thread.polled
     here = frozenset(one for one in seen if one[1] == load.location)
-    return (here or seen) | {(load.wait_loop, load.location, message)}
+    return (here or seen) | {(load.poll, load.location, message)}
 
 
 def _with_thread(state: State, index: int, thread: Thread) -> State:
     return state._replace(threads=replaced(state.threads, index, thread))
 
 
-def _meet(one: Barrier, other: Barrier) -> bool:
-    """Whether both count for the same completion: with a thread count by barrier, without one by instance."""
-    if one.block != other.block:
-        return False
-    return one.barrier == other.barrier if one.quorum else one.instance == other.instance
+def _has_ended(step: Step) -> bool:
+    return _is_at_end(step.state.threads[step.thread])
+
+
+def _disagree(one: Barrier, other: Barrier) -> bool:
+    return one.quorum != other.quorum and (one.block, one.barrier) == (other.block, other.barrier)
+
+
+def _meeting(barrier: Barrier) -> Hashable:
+    """Equal for all that count for the same completion: with a thread count by barrier, without one by instance."""
+    return barrier.block, barrier.barrier if barrier.quorum else None, None if barrier.quorum else barrier.instance

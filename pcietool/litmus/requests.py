@@ -12,14 +12,15 @@ from typing import Any, Protocol
 
 from pcietool.litmus.program import Scope
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """`text` is as a person would write it. `private`: no other thread can notice or influence it. `wait_loop`: which
-    loop that only polls it stands in."""
+    """`text` is as a person would write it. `private`: no other thread can notice or influence it. `wait_loops`: the
+    numbers of the loops that only wait, among those it stands in."""
 
     text: str
     private: bool = False
-    wait_loop: int | None = None
+    wait_loops: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -35,9 +36,9 @@ class Access(Request):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Load(Access):
-    """`polls`: the value can only end the wait loop, or have it look again."""
+    """`poll`: number of the wait loop that its value can only end, or have look again."""
 
-    polls: bool = False
+    poll: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -87,6 +88,8 @@ class ProgramState:
 
     request: Request | None
     """None at the end of the program."""
+    position: int
+    """Only a loop leads back to a smaller one, or leaves it as it is."""
     following: dict[Any, ProgramState] = field(default_factory=dict)
     """By (what the request returned, whether that was late), as far as it is known."""
 
@@ -94,12 +97,17 @@ class ProgramState:
 class Threads(Protocol):
     """The programs of all threads of one exploration."""
 
-    memory: Sequence[int]
-    """Initial values, by location."""
-    nearness: Sequence[Sequence[Scope]]
-    """The narrowest scope that contains both threads."""
-    deadlines: bool
-    """Whether waits end when time passes; if not, time never does."""
+    @property
+    def memory(self) -> Sequence[int]:
+        """Initial values, by location."""
+
+    @property
+    def nearness(self) -> Sequence[Sequence[Scope]]:
+        """The narrowest scope that contains both threads."""
+
+    @property
+    def deadlines(self) -> bool:
+        """Whether waits end when time passes; if not, time never does."""
 
     def begin(self, thread: int) -> ProgramState: ...
 

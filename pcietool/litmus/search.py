@@ -27,9 +27,7 @@ class Search:
     hang: list[Step] | None = field(default=None, init=False)
     """An execution that hangs, if there is one."""
 
-    def run(
-        self, outcome_of: Callable[[State], Outcome], max_states: int, max_steps: int, too_long: Exception
-    ) -> None:
+    def run(self, outcome_of: Callable[[State], Outcome], max_states: int, max_steps: int, too_long: Exception) -> None:
         """Raises `too_long` if an execution has more than `max_steps`."""
         model = self.model
         start = model.start()

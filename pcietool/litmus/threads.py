@@ -37,7 +37,6 @@ Registers = tuple[int, ...]
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class LitmusState(requests.ProgramState):
-    position: int
     registers: Registers
 
 
@@ -104,7 +103,7 @@ class LitmusThreads:
             request = None
             if position < len(code):
                 request = self._makers[type(code[position])](thread, code[position], registers)
-            self._states[key] = LitmusState(request, position=position, registers=registers)
+            self._states[key] = LitmusState(request, position, registers=registers)
         return self._states[key]
 
     def _result(self, instruction: Arithmetic, registers: Registers) -> int:
@@ -154,9 +153,7 @@ class LitmusThreads:
 
     def _fence(self, thread: int, fence: Fence, registers: Registers) -> requests.Request:
         # Without fence.sc it only moves between what the thread has read and what it may read.
-        return requests.Fence(
-            fence.text, private=not fence.sequential, sequential=fence.sequential, scope=fence.scope
-        )
+        return requests.Fence(fence.text, private=not fence.sequential, sequential=fence.sequential, scope=fence.scope)
 
     def _barrier(self, thread: int, barrier: Barrier, registers: Registers) -> requests.Request:
         number = evaluate(barrier.barrier, registers)

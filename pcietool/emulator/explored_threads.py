@@ -1,0 +1,415 @@
+"""PTX threads as the memory model sees them: generated code without any access in place, one request a step.
+
+A program state is where a thread's generator waits, with the registers that still matter. Generators cannot be copied:
+to go on from a state in another way, a fresh one is given all answers that led there. Time stands still until nobody
+can go on, then all deadlines have passed. Must not know the rules of the model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pcietool.emulator import polls
+from pcietool.emulator.grids import GridSpec, warp_results
+from pcietool.emulator.liveness import live_after, registers_written
+from pcietool.emulator.locations import Locations, Use
+from pcietool.emulator.lower import SHARED_WINDOW, Lowered, ThreadGenerator
+from pcietool.emulator.memory import OFFSET_MASK, Memory
+from pcietool.emulator.ops import Code, Op
+from pcietool.errors import EmulationError
+from pcietool.litmus import requests
+from pcietool.litmus.program import Scope
+from pcietool.ptx.model import Function, Instruction
+
+LATE_NS = (1 << 62) + (1 << 31)
+"""What timers show behind all deadlines."""
+MAX_SLEEPS = 1_000
+"""In a row, without any request between them: whoever does so waits for the time."""
+PHASES = 16
+"""That are told apart; more would keep a loop with barriers from coming back to a state."""
+WIDEST_VECTOR = 4
+END = sys.maxsize
+"""The position behind the last instruction."""
+NOT_EXPLORED = {Code.BULK: "bulk copies", Code.MBARRIER: "mbarriers"}
+
+
+class Sent(NamedTuple):
+    """One answer that a generator was given, and those before it."""
+
+    before: Sent | None
+    value: Any
+    late: bool
+
+
+@dataclass(slots=True, eq=False)
+class ExploredThread:
+    """One thread of one launch. `block` counts over all launches."""
+
+    device: int
+    block: int
+    spec: GridSpec
+    index: int
+    """Of its block in the grid."""
+    tid: int
+
+    def __str__(self) -> str:
+        return f"GPU {self.device} block {self.index} thread {self.tid}"
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class PtxState(requests.ProgramState):
+    """`asked` is what the generator yielded, None at its end; of a vector, element `len(got)` comes next. `phase`
+    counts block-wide barriers."""
+
+    asked: tuple[Any, ...] | None
+    sent: Sent | None
+    phase: int
+    got: tuple[int, ...] = ()
+    waits_for_time: bool = False
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is worth knowing of a function: by id() of each instruction."""
+
+    live: dict[int, list[str]]
+    """Python variables that still matter once a request of the instruction has been answered."""
+    wait_loops: dict[int, frozenset[int]]
+
+    @classmethod
+    def of(cls, lowered: Lowered) -> _Facts:
+        def variables(instruction: Instruction, live: frozenset[str]) -> list[str]:
+            kept = live.difference(registers_written(instruction))
+            return sorted(lowered.variables[name] for name in kept if name in lowered.variables)
+
+        function: Function = lowered.function
+        live = live_after(function)
+        instructions = [i for block in function.blocks for i in block.instructions]
+        return cls({id(i): variables(i, live[id(i)]) for i in instructions}, polls.around(function))
+
+
+@dataclass
+class PtxThreads:
+    """Implements `requests.Threads`, and is the machine that generated code asks for time."""
+
+    launches: Sequence[tuple[int, GridSpec]]
+    """With the device of each."""
+    memory_before: Memory
+    locations: Locations = field(default_factory=Locations, init=False)
+    deadlines: bool = field(default=True, init=False)
+
+    def __post_init__(self) -> None:
+        self.threads: list[ExploredThread] = []
+        block = 0
+        for device, spec in self.launches:
+            for index in range(spec.blocks):
+                self.threads += (ExploredThread(device, block, spec, index, tid) for tid in range(spec.threads))
+                block += 1
+        self._facts = {spec.lowered.function.name: _Facts.of(spec.lowered) for _, spec in self.launches}
+        self._members: dict[int, list[int]] = {}
+        for number, thread in enumerate(self.threads):
+            self._members.setdefault(thread.block, []).append(number)
+        self.nearness = [[_nearness(one, other) for other in self.threads] for one in self.threads]
+        self._states: dict[tuple[Any, ...], PtxState] = {}
+        self._known: list[tuple[int, PtxState]] = []
+        """All states, each with its thread; elements of vectors have no key of their own."""
+        self._running: dict[int, tuple[Sent | None, ThreadGenerator]] = {}
+        """By thread: a generator, and what it was given."""
+        self._late = False
+        self._makers: dict[int, Callable[[int, tuple[Any, ...], PtxState], requests.Request]] = {
+            Code.LOAD: self._load,
+            Code.STORE: self._store,
+            Code.RMW: self._rmw,
+            Code.FENCE: self._fence,
+            Code.BARRIER: self._barrier,
+            Code.WARP: self._warp,
+        }
+
+    # -- what the model asks ------------------------------------------------------------------------------------------
+
+    @property
+    def memory(self) -> list[int]:
+        return [self._value_before(address, size) for address, size in self.locations.places]
+
+    def begin(self, thread: int) -> PtxState:
+        return self._run(thread, self._fresh(thread), None, 0)
+
+    def after(self, thread: int, at: PtxState, value: Any, late: bool) -> PtxState:
+        assert at.asked is not None
+        op: Op = at.asked[0]
+        if op.count > 1:
+            got = (*at.got, value)
+            if len(got) < op.count:
+                element = PtxState(None, at.position + 1, asked=at.asked, sent=at.sent, phase=at.phase, got=got)
+                return self._with_request(thread, element)
+            value = got if op.code == Code.LOAD else None
+        phase = at.phase
+        if isinstance(at.request, requests.Barrier) and op.code == Code.BARRIER and not at.request.quorum:
+            phase = (phase + 1) % PHASES
+        return self._run(thread, self._generator_at(thread, at.sent), Sent(at.sent, value, late), phase)
+
+    def label(self, thread: int) -> str:
+        return str(self.threads[thread])
+
+    def error(self, thread: int, at: PtxState, text: str) -> EmulationError:
+        assert at.asked is not None
+        return self._error(thread, at.asked[0], text)
+
+    def renew_requests(self) -> None:
+        """Before the search starts again: which accesses are private has changed."""
+        for thread, state in self._known:
+            self._request(thread, state)
+
+    # -- what generated code reads ------------------------------------------------------------------------------------
+
+    def globaltimer(self, thread: ExploredThread) -> int:
+        return LATE_NS if self._late else 0
+
+    cycles = globaltimer
+
+    def sm_of(self, thread: ExploredThread) -> int:
+        return thread.block
+
+    # -- generators ---------------------------------------------------------------------------------------------------
+
+    def _fresh(self, number: int) -> ThreadGenerator:
+        thread = self.threads[number]
+        spec = thread.spec
+        return spec.lowered.start(
+            spec.arguments, thread.tid, spec.threads, thread.index, spec.blocks, thread, self, *(None,) * 9
+        )
+
+    def _generator_at(self, thread: int, sent: Sent | None) -> ThreadGenerator:
+        """One that was given this, and waits for the next answer."""
+        at, generator = self._running.pop(thread, (None, None))
+        if generator is not None and at is sent:
+            return generator
+        generator = self._fresh(thread)
+        answers = []
+        while sent is not None:
+            answers.append(sent)
+            sent = sent.before
+        self._late = False
+        generator.send(None)
+        for answer in reversed(answers):
+            self._late = answer.late
+            generator.send(answer.value)
+        return generator
+
+    def _run(self, thread: int, generator: ThreadGenerator, sent: Sent | None, phase: int) -> PtxState:
+        """Gives the generator the last answer and lets it go on to its next request, through what only takes time."""
+        self._late = sent is not None and sent.late
+        slept: set[tuple[Any, ...]] = set()
+        try:
+            asked = generator.send(sent.value if sent else None)
+            while asked[0].code in (Code.SLEEP, Code.WORK):
+                key = self._key(thread, generator, asked[:1], phase)
+                if key in slept or len(slept) > MAX_SLEEPS:
+                    self._running[thread] = sent, generator
+                    return self._interned((*key, "waits"), asked, sent, phase, waits_for_time=True)
+                slept.add(key)
+                sent = Sent(sent, None, self._late)
+                asked = generator.send(None)
+        except StopIteration:
+            return self._interned((thread, END), None, sent, phase)
+        self._running[thread] = sent, generator
+        return self._interned(self._key(thread, generator, asked, phase), asked, sent, phase)
+
+    def _key(self, thread: int, generator: ThreadGenerator, asked: tuple[Any, ...], phase: int) -> tuple[Any, ...]:
+        frame = generator.gi_frame
+        assert frame is not None
+        values = frame.f_locals
+        live = self._facts[self.threads[thread].spec.lowered.function.name].live[id(asked[0].instruction)]
+        return thread, frame.f_lasti, phase, asked[1:], *(values[name] for name in live)
+
+    def _interned(
+        self,
+        key: tuple[Any, ...],
+        asked: tuple[Any, ...] | None,
+        sent: Sent | None,
+        phase: int,
+        waits_for_time: bool = False,
+    ) -> PtxState:
+        """The state of this key, which begins with thread and position."""
+        state = self._states.get(key)
+        if state is None:
+            thread, position = key[:2]
+            state = PtxState(
+                None, position * WIDEST_VECTOR, asked=asked, sent=sent, phase=phase, waits_for_time=waits_for_time
+            )
+            self._states[key] = self._with_request(thread, state)
+        return state
+
+    # -- requests -----------------------------------------------------------------------------------------------------
+
+    def _with_request(self, thread: int, state: PtxState) -> PtxState:
+        self._request(thread, state)
+        self._known.append((thread, state))
+        return state
+
+    def _request(self, thread: int, state: PtxState) -> None:
+        """Gives the state its request. Raises TableChanged; EmulationError for what is not explored."""
+        if state.asked is None:
+            return
+        op: Op = state.asked[0]
+        if state.waits_for_time:
+            state.request = requests.Pause(op.where())
+            return
+        maker = self._makers.get(op.code)
+        if maker is None or op.kind == "proxy":
+            what = NOT_EXPLORED.get(op.code, "proxy fences")
+            raise self._error(thread, op, f"{what} are not explored; leave them out, or run the kernel instead")
+        state.request = maker(thread, state.asked, state)
+
+    def _load(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Load:
+        op, address = asked
+        poll = op.poll
+        loops = self._wait_loops(thread, op)
+        if poll not in loops:  # a loop that control can enter again unnoticed
+            poll = None
+        return requests.Load(
+            self._access_text(thread, op, address, len(state.got)),
+            **self._access(thread, op, address, state),
+            wait_loops=loops if poll is None else frozenset({poll}),
+            poll=poll,
+        )
+
+    def _store(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Store:
+        op, address, value = asked
+        element = len(state.got)
+        value = value if op.count == 1 else value[element]
+        return requests.Store(
+            f"{self._access_text(thread, op, address, element)} <- {value}",
+            **self._access(thread, op, address, state),
+            value=value,
+        )
+
+    def _rmw(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Rmw:
+        op, address, b, c = asked
+
+        def modify(old: int) -> int | None:
+            assert op.modify is not None
+            return None if op.kind == "cas" and old != b else op.modify(old, b, c)
+
+        operands = f"{b}, {c}" if op.kind == "cas" else f"{b}"
+        return requests.Rmw(
+            f"{self._access_text(thread, op, address)} with {operands}",
+            **self._access(thread, op, address, state),
+            modify=modify,
+        )
+
+    def _fence(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Fence:
+        op: Op = asked[0]
+        sequential = op.kind == "sc"
+        return requests.Fence(
+            op.where(),
+            private=not sequential,
+            wait_loops=self._wait_loops(thread, op),
+            sequential=sequential,
+            scope=Scope(op.scope),
+        )
+
+    def _barrier(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Barrier:
+        op, number, count = asked
+        if number > 15:
+            raise self._error(thread, op, f"barrier {number}: a block has barriers 0 to 15")
+        block = self.threads[thread].block
+        waits = op.kind == "sync"
+        return requests.Barrier(
+            op.where(),
+            private=waits and not count,  # who comes when makes no difference
+            block=block,
+            instance=number,
+            barrier=number,
+            quorum=count,
+            members=self._members[block],
+            waits=waits,
+        )
+
+    def _warp(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Barrier:
+        op, mask, given = asked
+        block, warp = self.threads[thread].block, self.threads[thread].tid >> 5
+        members = [
+            member
+            for member in self._members[block]
+            if self.threads[member].tid >> 5 == warp and mask >> (self.threads[member].tid & 31) & 1
+        ]
+
+        def results(gives: Any) -> dict[int, Any]:
+            by_lane = warp_results(op.kind, {self.threads[lane]: value for lane, value in gives.items()})
+            return {lane: by_lane[self.threads[lane]] for lane in gives}
+
+        return requests.Barrier(
+            op.where(),
+            private=True,
+            block=(block, "warp", warp),
+            instance=(op, mask),
+            barrier=0,
+            quorum=0,
+            members=members,
+            waits=True,
+            orders=op.kind == "sync",
+            gives=given,
+            results=results,
+        )
+
+    def _access(self, thread: int, op: Op, address: int, state: PtxState) -> dict[str, Any]:
+        """Checked, and known as a location."""
+        use = Use(thread, self.threads[thread].block, state.phase, writes=op.code != Code.LOAD)
+        try:
+            place = self._checked(thread, address, op.bytes) + len(state.got) * op.size
+            location = self.locations.used(place, op.size, use)
+        except EmulationError as error:
+            raise self._error(thread, op, str(error)) from None
+        return {
+            "private": not self.locations.is_contested(location, use),
+            "location": location,
+            "strong": op.strong,
+            "acquire": op.acquire,
+            "release": op.release,
+            "scope": Scope(op.scope),
+        }
+
+    def _wait_loops(self, thread: int, op: Op) -> frozenset[int]:
+        facts = self._facts[self.threads[thread].spec.lowered.function.name]
+        return facts.wait_loops.get(id(op.instruction), frozenset())
+
+    def _checked(self, thread: int, address: int, size: int) -> int:
+        """The address, which for shared memory tells blocks apart. Raises EmulationError."""
+        if not address & SHARED_WINDOW:
+            self.memory_before.find(address, size)
+            return address
+        offset = address & OFFSET_MASK
+        shared = self.threads[thread].spec.shared
+        if offset % size:
+            raise EmulationError(f"misaligned {size} byte access to shared memory at offset {offset}")
+        if offset + size > shared:
+            raise EmulationError(
+                f"{size} byte access at offset {offset} of shared memory, which is {shared} bytes long"
+            )
+        return SHARED_WINDOW | self.threads[thread].block << 32 | offset
+
+    def _value_before(self, address: int, size: int) -> int:
+        if address & SHARED_WINDOW:
+            return 0
+        segment, offset = self.memory_before.find(address, size)
+        return segment.views[size][offset // size]
+
+    def _access_text(self, thread: int, op: Op, address: int, element: int = 0) -> str:
+        """The instruction and where the element lies."""
+        place = address + element * op.size
+        shared = f"shared memory+{place & OFFSET_MASK}"
+        return f"{op.where()}, {shared if place & SHARED_WINDOW else self.memory_before.describe(place)}"
+
+    def _error(self, thread: int, op: Op, text: str) -> EmulationError:
+        name = self.threads[thread].spec.lowered.function.name
+        return EmulationError(f"{self.threads[thread]}, kernel {name}: {text} at {op.where()}")
+
+
+def _nearness(one: ExploredThread, other: ExploredThread) -> Scope:
+    if one.device != other.device:
+        return Scope.SYS
+    return Scope.CTA if one.block == other.block else Scope.GPU
