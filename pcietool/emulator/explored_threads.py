@@ -44,6 +44,26 @@ class Sent(NamedTuple):
     late: bool
 
 
+@dataclass(frozen=True)
+class Facts:
+    """What is worth knowing of a function: by id() of each instruction."""
+
+    live: dict[int, list[str]]
+    """Python variables that still matter once a request of the instruction has been answered."""
+    wait_loops: dict[int, frozenset[int]]
+
+    @classmethod
+    def of(cls, lowered: Lowered) -> Facts:
+        def variables(instruction: Instruction, live: frozenset[str]) -> list[str]:
+            kept = live.difference(registers_written(instruction))
+            return sorted(lowered.variables[name] for name in kept if name in lowered.variables)
+
+        function: Function = lowered.function
+        live = live_after(function)
+        instructions = [i for block in function.blocks for i in block.instructions]
+        return cls({id(i): variables(i, live[id(i)]) for i in instructions}, polls.around(function))
+
+
 @dataclass(slots=True, eq=False)
 class ExploredThread:
     """One thread of one launch. `block` counts over all launches."""
@@ -54,6 +74,7 @@ class ExploredThread:
     index: int
     """Of its block in the grid."""
     tid: int
+    facts: Facts
 
     def __str__(self) -> str:
         return f"GPU {self.device} block {self.index} thread {self.tid}"
@@ -71,26 +92,6 @@ class PtxState(requests.ProgramState):
     waits_for_time: bool = False
 
 
-@dataclass(frozen=True)
-class _Facts:
-    """What is worth knowing of a function: by id() of each instruction."""
-
-    live: dict[int, list[str]]
-    """Python variables that still matter once a request of the instruction has been answered."""
-    wait_loops: dict[int, frozenset[int]]
-
-    @classmethod
-    def of(cls, lowered: Lowered) -> _Facts:
-        def variables(instruction: Instruction, live: frozenset[str]) -> list[str]:
-            kept = live.difference(registers_written(instruction))
-            return sorted(lowered.variables[name] for name in kept if name in lowered.variables)
-
-        function: Function = lowered.function
-        live = live_after(function)
-        instructions = [i for block in function.blocks for i in block.instructions]
-        return cls({id(i): variables(i, live[id(i)]) for i in instructions}, polls.around(function))
-
-
 @dataclass
 class PtxThreads:
     """Implements `requests.Threads`, and is the machine that generated code asks for time."""
@@ -105,10 +106,10 @@ class PtxThreads:
         self.threads: list[ExploredThread] = []
         block = 0
         for device, spec in self.launches:
+            facts = Facts.of(spec.lowered)
             for index in range(spec.blocks):
-                self.threads += (ExploredThread(device, block, spec, index, tid) for tid in range(spec.threads))
+                self.threads += (ExploredThread(device, block, spec, index, tid, facts) for tid in range(spec.threads))
                 block += 1
-        self._facts = {spec.lowered.function.name: _Facts.of(spec.lowered) for _, spec in self.launches}
         self._members: dict[int, list[int]] = {}
         for number, thread in enumerate(self.threads):
             self._members.setdefault(thread.block, []).append(number)
@@ -118,6 +119,8 @@ class PtxThreads:
         """All states, each with its thread; elements of vectors have no key of their own."""
         self._running: dict[int, tuple[Sent | None, ThreadGenerator]] = {}
         """By thread: a generator, and what it was given."""
+        self._memory: list[int] = []
+        """Kept, so that executions can still be read when the machine has gone on."""
         self._late = False
         self._makers: dict[int, Callable[[int, tuple[Any, ...], PtxState], requests.Request]] = {
             Code.LOAD: self._load,
@@ -132,7 +135,9 @@ class PtxThreads:
 
     @property
     def memory(self) -> list[int]:
-        return [self._value_before(address, size) for address, size in self.locations.places]
+        new = self.locations.places[len(self._memory) :]
+        self._memory += [self._value_before(address, size) for address, size in new]
+        return self._memory
 
     def begin(self, thread: int) -> PtxState:
         return self._run(thread, self._fresh(thread), None, 0)
@@ -222,7 +227,7 @@ class PtxThreads:
         frame = generator.gi_frame
         assert frame is not None
         values = frame.f_locals
-        live = self._facts[self.threads[thread].spec.lowered.function.name].live[id(asked[0].instruction)]
+        live = self.threads[thread].facts.live[id(asked[0].instruction)]
         return thread, frame.f_lasti, phase, asked[1:], *(values[name] for name in live)
 
     def _interned(
@@ -374,8 +379,7 @@ class PtxThreads:
         }
 
     def _wait_loops(self, thread: int, op: Op) -> frozenset[int]:
-        facts = self._facts[self.threads[thread].spec.lowered.function.name]
-        return facts.wait_loops.get(id(op.instruction), frozenset())
+        return self.threads[thread].facts.wait_loops.get(id(op.instruction), frozenset())
 
     def _checked(self, thread: int, address: int, size: int) -> int:
         """The address, which for shared memory tells blocks apart. Raises EmulationError."""
