@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pcietool.litmus.explore import Exploration
 from pcietool.litmus.model import Model
-from pcietool.litmus.requests import Access, Barrier, Request
+from pcietool.litmus.requests import Access, Barrier, Load, Request
 from pcietool.litmus.search import Outcome
 from pcietool.litmus.state import INITIAL, TIME, State, Step
 
@@ -38,6 +38,9 @@ def _lines(model: Model, steps: Sequence[Step]) -> Iterator[str]:
     for index, thread in enumerate(state.threads):
         if thread.waits:
             yield f"{model.threads.label(index)}: waits for ever"
+        elif isinstance(thread.at.request, Load):
+            value = model.value_of(state.orders[thread.at.request.location][-1])
+            yield f"{model.threads.label(index)}: looks for ever: {thread.at.request.text} -> {value}"
 
 
 def _read(model: Model, before: State, step: Step) -> Iterator[str]:
