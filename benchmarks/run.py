@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pcietool.machines.emulated import EmulatedMachine
 from pcietool.probes.barrier_kernel import Barrier, BarrierConfig
@@ -52,6 +52,16 @@ def barrier_rounds_per_second() -> float:
     return rounds / (time.perf_counter() - start)
 
 
+def explored_states_per_second() -> float:
+    """Every execution of four rounds of the barrier kernel between 2 GPUs, each with the two threads that matter."""
+    machine = EmulatedMachine.open("pcie5-switch4")
+    world = World.build(machine, "peer", 2, rows=2)
+    launches = Barrier(machine, world, "publishing", BarrierConfig()).rounds(4)
+    start = time.perf_counter()
+    found = machine.explore([replace(launch, block=world.size) for launch in launches])
+    return found.states / (time.perf_counter() - start)
+
+
 def seconds_of(*arguments: str) -> Callable[[], float]:
     """Wall time of one whole command, start-up included."""
 
@@ -66,6 +76,8 @@ def seconds_of(*arguments: str) -> Callable[[], float]:
 EMULATED = ("--backend", "emulated")
 BENCHMARKS = (
     Benchmark("emulated barrier, 8 GPUs x 32 threads", barrier_rounds_per_second, 1000, "rounds/s", at_least=True),
+    Benchmark("barrier kernel explored", explored_states_per_second, 10_000, "states/s", at_least=True),
+    Benchmark("litmus all", seconds_of("litmus", "all"), 20, "s", at_least=False),
     Benchmark("barrier-latency emulated", seconds_of("barrier-latency", *EMULATED), 4, "s", at_least=False),
     Benchmark("atomic-loss emulated", seconds_of("atomic-loss", *EMULATED), 4, "s", at_least=False),
     Benchmark(

@@ -52,6 +52,14 @@ def scope_of(i: Instruction, default: str) -> int:
     return SCOPE_ORDER[next((m for m in i.modifiers if m in isa.SCOPES), default)]
 
 
+def address_of(t: Translation, i: Instruction, address: Operand) -> str:
+    """Generic, except for what is accessed in place near the thread: an offset of 32 bits."""
+    if not is_near(i):
+        return t.address(i, address)
+    offset = t.address(i, address, 32)
+    return f"({offset})|SHARED_WINDOW" if is_shared(i) and not t.inline_shared else offset
+
+
 @dataclass(frozen=True)
 class _Access:
     """A load or store whose modifiers were checked; `address` is Python source."""
@@ -61,9 +69,9 @@ class _Access:
     size: int
     count: int
     near: str
-    """Which memory of the block or the thread it goes to, if any: the prefix of its views."""
+    """Which memory of the block or the thread it is in, if it is accessed in place: the prefix of its views."""
     asks: bool
-    """Always served by the engine."""
+    """Else always served by the engine."""
 
     @classmethod
     def of(cls, t: Translation, i: Instruction, code: int, address: Operand, *, returns: bool = False) -> _Access:
@@ -74,6 +82,8 @@ class _Access:
             raise t.unknown(i, "constant memory")
         if i.has("local") and is_strong(i):
             raise t.unknown(i, "strong access to local memory")
+        if i.has("local") and not t.inline_shared:
+            raise t.unknown(i, "local memory, which explored states do not hold,")
         size = TYPE_BYTES[i.type]
         count = 4 if i.has("v4") else 2 if i.has("v2") else 1
         if size * count > WIDEST_ACCESS:
@@ -90,8 +100,9 @@ class _Access:
             poll=t.polls.get(id(i)),
             returns=returns,
         )
-        asks = is_strong(i) or not t.inline_weak
-        return cls(op, t.address(i, address, 32 if is_near(i) else 64), size, count, near_memory(i), asks)
+        near = "" if is_shared(i) and not t.inline_shared else near_memory(i)
+        asks = is_strong(i) or is_shared(i) or not t.inline_weak
+        return cls(op, address_of(t, i, address), size, count, near, asks)
 
     @property
     def view(self) -> str:
@@ -205,10 +216,11 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
         raise t.unknown(i, "number of operands")
     b, c = [*(t.value(i, operand, size * 8) for operand in operands), "0"][:2]
     target = f"{t.destination(i)} = " if returns else ""
-    yield f"a = {t.address(i, address, 32 if is_shared(i) else 64)}"
-    if is_shared(i):
+    yield f"a = {address_of(t, i, address)}"
+    modify = modifier(kind, i.type, shared=is_shared(i))
+    if is_shared(i) and t.inline_shared:
         yield from locate_near("S", size)
-        yield f"old = m[i]; m[i] = {t.constant('RMW', modifier(kind, i.type, shared=True))}(old, {b}, {c})"
+        yield f"old = m[i]; m[i] = {t.constant('RMW', modify)}(old, {b}, {c})"
         if returns:
             yield f"{target}old"
         return
@@ -221,7 +233,7 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
         release=i.has("release", "acq_rel"),
         scope=scope_of(i, "gpu"),
         returns=returns,
-        modify=modifier(kind, i.type),
+        modify=modify,
         kind=kind,
     )
     yield f"{target}yield ({op}, a, {b}, {c})"

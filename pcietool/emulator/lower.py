@@ -49,20 +49,22 @@ class Lowered:
     source: str
     instructions: Mapping[int, Instruction]
     """The PTX instruction that each line of `source` belongs to."""
+    variables: Mapping[str, str]
+    """The Python variable of each register."""
 
 
-def lower(function: Function, *, inline_weak: bool = True) -> Lowered:
+def lower(function: Function, *, inline_weak: bool = True, inline_shared: bool = True) -> Lowered:
     """Raises PtxError for an instruction, modifier or operand the emulator does not know, with its line."""
-    return _Lowering(function, inline_weak).result()
+    return _Lowering(function, inline_weak, inline_shared).result()
 
 
 class _Lowering:
     """Every case stands behind its test of `pc`, in order, and loops among them are loops of their own. A jump forward
     sets `pc` and lets the tests in between fail; a jump back restarts the innermost loop that holds its target."""
 
-    def __init__(self, function: Function, inline_weak: bool) -> None:
+    def __init__(self, function: Function, inline_weak: bool, inline_shared: bool) -> None:
         self.function = function
-        self.translation = Translation(function, wait_loops(function), inline_weak)
+        self.translation = Translation(function, wait_loops(function), inline_weak, inline_shared)
         self.cases = Cases.of(function)
         self.silent = self._silent_cycles()
         self.lines: list[str] = []
@@ -94,7 +96,7 @@ class _Lowering:
             **self.translation.constants,
         }
         exec(compile(source, f"<emulated {self.function.name}>", "exec"), namespace)
-        return Lowered(self.function, namespace["start"], source, self.instructions)
+        return Lowered(self.function, namespace["start"], source, self.instructions, self.translation.names)
 
     def _line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)

@@ -21,6 +21,7 @@ HARMLESS = frozenset(
         *("ld", "bra", "nanosleep", "membar", "fence"),
     }
 )
+ASKING = frozenset({"st", "atom", "red", "bar", "barrier", "membar", "fence"})
 TIMERS = frozenset({"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%clock", "%clock64"})
 
 
@@ -37,6 +38,34 @@ def wait_loops(function: Function) -> dict[int, int]:
                 if _is_poll(load) and loop.ends_by(load):
                     polls.setdefault(id(load), number)
     return polls
+
+
+def around(function: Function) -> dict[int, frozenset[int]]:
+    """By id() of each instruction: the numbers of the wait loops that it stands in. Left out are those that control
+    can leave and enter again without asking the engine for anything: nobody would notice."""
+    found: dict[int, set[int]] = {}
+    for number, blocks in enumerate(natural_loops(function)):
+        loop = _Loop(function, blocks)
+        if loop.only_waits() and not _enters_again_unnoticed(function, blocks):
+            for instruction in loop.body:
+                found.setdefault(id(instruction), set()).add(number)
+    return {instruction: frozenset(numbers) for instruction, numbers in found.items()}
+
+
+def _enters_again_unnoticed(function: Function, blocks: frozenset[Block]) -> bool:
+    reached = {follower for block in blocks for follower in successors(function, block)} - blocks
+    ahead = list(reached)
+    while ahead:
+        block = ahead.pop()
+        if any(i.opcode in ASKING and i.guard is None for i in function.blocks[block].instructions):
+            continue
+        for follower in successors(function, block):
+            if follower in blocks:
+                return True
+            if follower not in reached:
+                reached.add(follower)
+                ahead.append(follower)
+    return False
 
 
 def _is_poll(load: Instruction) -> bool:

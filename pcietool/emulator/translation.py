@@ -21,12 +21,14 @@ SINK = "_"
 
 class Translation:
     """One function. `polls`: number of the wait loop by id() of its polls; `inline_weak`: weak accesses to memory of
-    the thread's own device need no engine. `constants` are what the generated code refers to by name."""
+    the thread's own device need no engine; `inline_shared`: nor do accesses to shared memory. `constants` are what the
+    generated code refers to by name."""
 
-    def __init__(self, function: Function, polls: dict[int, int], inline_weak: bool) -> None:
+    def __init__(self, function: Function, polls: dict[int, int], inline_weak: bool, inline_shared: bool) -> None:
         self.function = function
         self.polls = polls
         self.inline_weak = inline_weak
+        self.inline_shared = inline_shared
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Python variable by register."""

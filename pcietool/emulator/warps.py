@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from operator import and_, or_, xor
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pcietool.emulator.threads import Thread
+from typing import Any, Protocol, TypeVar
 
 SIGN = 1 << 31
 REDUCTIONS: Mapping[str, Callable[[int, int], int]] = {
@@ -24,7 +21,16 @@ REDUCTIONS: Mapping[str, Callable[[int, int], int]] = {
 }
 
 
-def warp_results(kind: str, given: dict[Thread, Any]) -> dict[Thread, Any]:
+class Lane(Protocol):
+    """A thread, wherever it runs."""
+
+    tid: int
+
+
+AnyLane = TypeVar("AnyLane", bound=Lane)
+
+
+def warp_results(kind: str, given: Mapping[AnyLane, Any]) -> dict[AnyLane, Any]:
     """`kind` is the operation as in its Op. Shuffles and match.all give (value, whether it counts)."""
     operation, _, what = kind.partition(".")
     if operation == "sync":
@@ -38,12 +44,12 @@ def warp_results(kind: str, given: dict[Thread, Any]) -> dict[Thread, Any]:
     return _shuffled(kind, given)
 
 
-def _lanes(threads: Iterable[Thread]) -> int:
+def _lanes(threads: Iterable[Lane]) -> int:
     """As a mask."""
     return sum(1 << (thread.tid & 31) for thread in threads)
 
 
-def _vote(what: str, given: dict[Thread, Any]) -> int | bool:
+def _vote(what: str, given: Mapping[AnyLane, Any]) -> int | bool:
     if what == "ballot":
         return _lanes(thread for thread, value in given.items() if value)
     if what == "any":
@@ -60,10 +66,10 @@ def _reduced(what: str, values: Iterable[int]) -> int:
     return reduce(REDUCTIONS[operation], (value ^ bias for value in values)) ^ bias
 
 
-def _matched(what: str, given: dict[Thread, int]) -> dict[Thread, Any]:
+def _matched(what: str, given: Mapping[AnyLane, int]) -> dict[AnyLane, Any]:
     """any: the lanes with one's own value. all: the lanes if all have it, else none."""
     if what == "any":
-        lanes: dict[int, list[Thread]] = {}
+        lanes: dict[int, list[AnyLane]] = {}
         for thread, value in given.items():
             lanes.setdefault(value, []).append(thread)
         return {thread: _lanes(lanes[value]) for thread, value in given.items()}
@@ -71,7 +77,7 @@ def _matched(what: str, given: dict[Thread, int]) -> dict[Thread, Any]:
     return dict.fromkeys(given, (_lanes(given) if same else 0, same))
 
 
-def _shuffled(kind: str, given: dict[Thread, tuple[int, int, int]]) -> dict[Thread, tuple[int, bool]]:
+def _shuffled(kind: str, given: Mapping[AnyLane, tuple[int, int, int]]) -> dict[AnyLane, tuple[int, bool]]:
     values = {thread.tid & 31: value for thread, (value, _, _) in given.items()}
     results = {}
     for thread, (value, delta, clamp) in given.items():

@@ -7,92 +7,69 @@ is read, where a store comes to stand) are different steps. Must not decide whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from pcietool.errors import ConfigError
-from pcietool.litmus.program import (
-    Access,
-    Arithmetic,
-    Barrier,
-    Branch,
-    Fence,
-    Instruction,
-    LitmusTest,
-    Load,
-    Operand,
-    Rmw,
-    Scope,
-    Store,
-    common_scope,
-)
-from pcietool.litmus.state import INITIAL, Arrival, Message, Source, State, Step, Thread, View, join, replaced
+from pcietool.litmus.program import Scope
+from pcietool.litmus.requests import Access, Barrier, Fence, Load, Pause, ProgramState, Request, Rmw, Store, Threads
+from pcietool.litmus.state import INITIAL, TIME, Arrival, Message, Source, State, Step, Thread, View, join, replaced
 
-LARGEST_BITS = 256
-"""Of a value: enough for any sum that tells stores apart, and a loop that multiplies ends."""
+NOTHING: frozenset[Any] = frozenset()
 
 
 class Model:
-    """The rules, for one test. `messages` grows as steps are computed; nothing else here changes."""
+    """The rules, for these threads. `messages` grows as steps are computed; nothing else here changes."""
 
-    def __init__(self, test: LitmusTest) -> None:
+    def __init__(self, threads: Threads) -> None:
+        self.threads = threads
         self.messages: list[Message] = []
         self._numbers: dict[Message, int] = {}
-        self._name = test.name
-        self._memory = test.memory
-        self._initial_registers = [thread.initial for thread in test.threads]
-        self._codes = [thread.code for thread in test.threads]
-        self._ctas = [(thread.gpu, thread.cta) for thread in test.threads]
-        self._nearness = [[common_scope(a, b) for b in test.threads] for a in test.threads]
-        """The narrowest scope that contains both threads."""
-        self._rules: dict[type[Instruction], Callable[[State, int, Any], list[Step]]] = {
-            Arithmetic: self._arithmetic,
-            Branch: self._branch,
+        self._nearness = threads.nearness
+        self._rules: dict[type[Request], Callable[[State, int, Any], list[Step]]] = {
             Load: self._load,
             Store: self._store,
             Rmw: self._rmw,
             Fence: self._fence,
             Barrier: self._barrier,
+            Pause: self._pause,
         }
 
     def start(self) -> State:
         first = tuple(
             self._number(Message(INITIAL, location, value, True, Scope.SYS, frozenset(), None))
-            for location, value in enumerate(self._memory)
+            for location, value in enumerate(self.threads.memory)
         )
-        threads = (
-            Thread(0, registers, first, (None, None, None), frozenset(), 0, False)
-            for registers in self._initial_registers
+        threads = tuple(
+            Thread(self.threads.begin(index), first, (None, None, None), NOTHING, 0, False, NOTHING)
+            for index in range(len(self._nearness))
         )
-        return State(tuple(threads), tuple((message,) for message in first), frozenset(), ())
+        return State(threads, tuple((message,) for message in first), NOTHING, (), False)
 
     def steps(self, state: State) -> list[Step]:
         """Every step that matters. One that no other thread can notice or influence is taken alone, before all others:
-        it commutes with them. No step at all: everything has ended, or what has not is stuck."""
+        it commutes with them (one that goes back in a loop is not, or the others might wait for ever). So are those
+        behind the deadline: what is left then runs once, in one order. No step at all: everything has ended, or what
+        has not is stuck."""
         steps: list[Step] = []
         for index, thread in enumerate(state.threads):
-            instruction = self.next_instruction(index, thread)
-            if instruction is None:
+            request = thread.at.request
+            if request is None or thread.waits:
                 continue
-            possible = self._rules[type(instruction)](state, index, instruction)
-            if state.arrivals or isinstance(instruction, Barrier):
+            possible = self._rules[type(request)](state, index, request)
+            if isinstance(request, Barrier) or (state.arrivals and any(_has_ended(step) for step in possible)):
                 possible = [step._replace(state=self._settled(step.state)) for step in possible]
-            if _is_private(instruction):
+            if request.private and possible and _goes_forward(thread, possible[0]):
                 return possible
+            if state.late and possible:
+                return possible[-1:]
             steps += possible
+        if not steps and self.threads.deadlines and not state.late and not self.has_ended(state):
+            steps.append(Step(TIME, state._replace(late=True)))
         return steps
-
-    def next_instruction(self, index: int, thread: Thread) -> Instruction | None:
-        """None for a thread that has ended or waits for a barrier."""
-        code = self._codes[index]
-        return None if thread.waits or thread.position >= len(code) else code[thread.position]
 
     def has_ended(self, state: State) -> bool:
         """Without steps and without this, an execution hangs."""
-        return all(self._is_at_end(index, thread) for index, thread in enumerate(state.threads))
-
-    def _is_at_end(self, index: int, thread: Thread) -> bool:
-        return not thread.waits and thread.position >= len(self._codes[index])
+        return all(_is_at_end(thread) for thread in state.threads)
 
     def value_of(self, message: int) -> int:
         return self.messages[message].value
@@ -127,13 +104,17 @@ class Model:
         location = access.location
         floor, pending = thread.floor, thread.pending
         if self._morally_strong(index, access, content):
-            floor = replaced(floor, location, message)
+            if floor[location] != message:
+                floor = replaced(floor, location, message)
             if access.strong and content.sources:
-                pending = pending.union((location, source) for source in content.sources)
+                grown = pending.union((location, source) for source in content.sources)
+                pending = grown if len(grown) > len(pending) else pending
         if access.acquire:
             here = (source for place, source in pending if place == location)
             floor = self._acquired(state, index, floor, here, access.scope)
-        return thread._replace(floor=floor, pending=pending)
+        if floor is thread.floor and pending is thread.pending:
+            return thread
+        return Thread(thread.at, floor, thread.fenced, pending, thread.writes, thread.waits, thread.polled)
 
     def _acquired(self, state: State, index: int, floor: View, sources: Iterable[Source], scope: Scope) -> View:
         """`floor`, raised by every source in mutual scope."""
@@ -143,20 +124,35 @@ class Model:
         return floor
 
     def _load(self, state: State, index: int, load: Load) -> list[Step]:
-        steps = []
-        for message in self._readable(state, state.threads[index], load.location):
+        before = state.threads[index]
+        readable = self._readable(state, before, load.location)
+        values: Iterable[tuple[int, Thread]]
+        if load.poll is None or state.late:
+            values = ((message, self._after_reading(state, index, load, message)) for message in readable)
+        else:
+            values = self._news(state, index, load, readable)
+        return [self._step(state, index, thread, self.value_of(message), read=message) for message, thread in values]
+
+    def _news(self, state: State, index: int, load: Load, readable: Sequence[int]) -> Iterator[tuple[int, Thread]]:
+        """What a poll is worth following for: not for what the loop has seen before, nor for looking again just so."""
+        before = state.threads[index]
+        seen = {message for _, location, message in before.polled if location == load.location}
+        for message in readable:
+            if message in seen:
+                continue
             thread = self._after_reading(state, index, load, message)
-            registers = replaced(thread.registers, load.register, self.value_of(message))
-            steps.append(_step(state, index, thread._replace(registers=registers), read=message))
-        return steps
+            if thread is before:
+                following = self._after(index, before, self.value_of(message), late=False).request
+                if isinstance(following, Load) and (following.poll, following.location) == (load.poll, load.location):
+                    continue
+            yield message, thread._replace(polled=_polled(thread, load, message))
 
     # Rules 6 and 7
 
     def _store(self, state: State, index: int, store: Store) -> list[Step]:
         thread = state.threads[index]
-        value = _evaluate(store.value, thread.registers)
         above = state.orders[store.location].index(thread.floor[store.location]) + 1
-        return self._writes(state, index, thread, store, value, above)
+        return self._writes(state, index, thread, store, store.value, above)
 
     def _writes(
         self, state: State, index: int, thread: Thread, access: Access, value: int, above: int, read: int | None = None
@@ -169,12 +165,13 @@ class Model:
         message = self._number(content)
         # V of its own release leaves the write itself out: whoever gets V has read this write or a later one.
         after = thread._replace(floor=replaced(thread.floor, location, message), writes=thread.writes + 1)
+        returned = None if read is None else self.value_of(read)
         steps = []
         for place in range(above, len(order) + 1):
             if self._parts_an_rmw(index, access, order, place):
                 continue
             orders = replaced(state.orders, location, (*order[:place], message, *order[place:]))
-            steps.append(_step(state._replace(orders=orders), index, after, read, message))
+            steps.append(self._step(state._replace(orders=orders), index, after, returned, read, message))
         return steps
 
     def _parts_an_rmw(self, index: int, access: Access, order: tuple[int, ...], place: int) -> bool:
@@ -210,15 +207,12 @@ class Model:
         for message in self._readable(state, state.threads[index], rmw.location):
             old = self.value_of(message)
             thread = self._after_reading(state, index, rmw, message)
-            operand = _evaluate(rmw.value, thread.registers)
-            is_refused = rmw.expected is not None and old != _evaluate(rmw.expected, thread.registers)
-            if rmw.register is not None:
-                thread = thread._replace(registers=replaced(thread.registers, rmw.register, old))
-            if is_refused:
-                steps.append(_step(state, index, thread, read=message))
+            new = rmw.modify(old)
+            if new is None:
+                steps.append(self._step(state, index, thread, old, read=message))
                 continue
             above = 1 + max(order.index(message), order.index(thread.floor[rmw.location]))
-            possible = self._writes(state, index, thread, rmw, rmw.combine(old, operand), above, message)
+            possible = self._writes(state, index, thread, rmw, new, above, message)
             steps += (step for step in possible if self._is_whole(index, rmw, step))
         return steps
 
@@ -241,85 +235,86 @@ class Model:
         if fence.sequential:
             state = state._replace(fences=state.fences | {Source(fence.scope, index, floor)})
         fenced = replaced(thread.fenced, fence.scope, floor)
-        return [_step(state, index, thread._replace(floor=floor, fenced=fenced))]
+        return [self._step(state, index, thread._replace(floor=floor, fenced=fenced))]
 
     # Rule 11
 
     def _barrier(self, state: State, index: int, barrier: Barrier) -> list[Step]:
         thread = state.threads[index]
-        arrival = Arrival(
-            cta=self._ctas[index],
-            instance=barrier.instance,
-            barrier=_evaluate(barrier.barrier, thread.registers),
-            quorum=_evaluate(barrier.quorum, thread.registers) if barrier.quorum else 0,
-            thread=index,
-            waits=barrier.waits,
-            floor=thread.floor,
-        )
-        if any(_meet(arrival, other) and other.quorum != arrival.quorum for other in state.arrivals):
-            text = f"threads meet at barrier {arrival.barrier} with different thread counts; give all the same"
-            raise self._error(barrier, text)
-        state = state._replace(arrivals=tuple(sorted((*state.arrivals, arrival))))
-        return [_step(state, index, thread._replace(waits=barrier.waits))]
+        if any(_disagree(barrier, other.barrier) for other in state.arrivals):
+            text = f"threads meet at barrier {barrier.barrier} with different thread counts; give all the same"
+            raise self.threads.error(index, thread.at, text)
+        arrivals = sorted((*state.arrivals, Arrival(index, barrier, thread.floor)), key=lambda arrival: arrival.thread)
+        state = state._replace(arrivals=tuple(arrivals))
+        if barrier.waits:
+            return [Step(index, _with_thread(state, index, thread._replace(waits=True)))]
+        return [self._step(state, index, thread)]
 
     def _settled(self, state: State) -> State:
         """The state once every barrier that is complete has let its threads go."""
+        groups: dict[Hashable, list[Arrival]] = {}
         for arrival in state.arrivals:
-            group = [other for other in state.arrivals if _meet(arrival, other)]
-            if self._is_complete(state, arrival, group):
+            groups.setdefault(_meeting(arrival.barrier), []).append(arrival)
+        for group in groups.values():
+            if self._is_complete(state, group[0].barrier, group):
                 return self._settled(self._released(state, group))
         return state
 
-    def _is_complete(self, state: State, arrival: Arrival, group: list[Arrival]) -> bool:
-        if arrival.quorum:
-            return len(group) >= arrival.quorum
+    def _is_complete(self, state: State, barrier: Barrier, group: list[Arrival]) -> bool:
+        if barrier.quorum:
+            return len(group) >= barrier.quorum
         arrived = {other.thread for other in group}
-        return all(index in arrived or self._is_at_end(index, state.threads[index]) for index in self._members(arrival))
-
-    def _members(self, arrival: Arrival) -> list[int]:
-        """The threads of the CTA whose code contains the instance."""
-        return [
-            index
-            for index, (cta, code) in enumerate(zip(self._ctas, self._codes, strict=True))
-            if cta == arrival.cta and any(isinstance(one, Barrier) and one.instance == arrival.instance for one in code)
-        ]
+        return all(index in arrived or _is_at_end(state.threads[index]) for index in barrier.members)
 
     def _released(self, state: State, group: list[Arrival]) -> State:
         """What others at the same barrier have seen, every thread that waited has seen now."""
         threads = list(state.threads)
+        results = group[0].barrier.results
+        returned = results({member.thread: member.barrier.gives for member in group}) if results else {}
+        seen: dict[int, View] = {}
         for member in group:
-            if member.waits:
-                floor = member.floor
-                for other in group:
-                    if other.barrier == member.barrier:
-                        floor = join(state.orders, floor, other.floor)
-                threads[member.thread] = threads[member.thread]._replace(floor=floor, waits=False)
+            number = member.barrier.barrier
+            seen[number] = join(state.orders, seen.get(number, member.floor), member.floor)
+        for member in group:
+            if member.barrier.waits:
+                thread = threads[member.thread]
+                floor = seen[member.barrier.barrier] if member.barrier.orders else member.floor
+                at = self._after(member.thread, thread, returned.get(member.thread), state.late)
+                threads[member.thread] = thread._replace(at=at, floor=floor, waits=False)
         arrivals = tuple(other for other in state.arrivals if other not in group)
         return state._replace(threads=tuple(threads), arrivals=arrivals)
 
-    # What only the thread itself can notice
+    # Time
 
-    def _arithmetic(self, state: State, index: int, instruction: Arithmetic) -> list[Step]:
-        thread = state.threads[index]
-        left, right = _evaluate(instruction.left, thread.registers), _evaluate(instruction.right, thread.registers)
-        try:
-            result = instruction.combine(left, right)
-        except ZeroDivisionError:
-            raise self._error(instruction, "div by zero; keep the divisor from being 0") from None
-        if result.bit_length() > LARGEST_BITS:
-            raise self._error(instruction, f"a value of more than {LARGEST_BITS} bits; use smaller numbers")
-        registers = replaced(thread.registers, instruction.register, result)
-        return [_step(state, index, thread._replace(registers=registers))]
+    def _pause(self, state: State, index: int, pause: Pause) -> list[Step]:
+        return [self._step(state, index, state.threads[index])] if state.late else []
 
-    def _branch(self, state: State, index: int, branch: Branch) -> list[Step]:
-        thread = state.threads[index]
-        left, right = _evaluate(branch.left, thread.registers), _evaluate(branch.right, thread.registers)
-        position = branch.target if branch.compare(left, right) else thread.position + 1
-        return [Step(index, _with_thread(state, index, thread._replace(position=position)))]
+    # Going on
 
-    def _error(self, instruction: Instruction, text: str) -> ConfigError:
-        """To be raised by the caller."""
-        return ConfigError(f"{self._name} line {instruction.line}: {text}")
+    def _step(
+        self,
+        state: State,
+        index: int,
+        thread: Thread,
+        value: Any = None,
+        read: int | None = None,
+        wrote: int | None = None,
+    ) -> Step:
+        """The thread goes on with what its request has returned."""
+        at = self._after(index, thread, value, state.late)
+        polled = thread.polled
+        if polled and (at.request is None or any(loop not in at.request.wait_loops for loop, _, _ in polled)):
+            polled = NOTHING
+        # Built directly: _replace takes three times as long.
+        thread = Thread(at, thread.floor, thread.fenced, thread.pending, thread.writes, thread.waits, polled)
+        return Step(index, _with_thread(state, index, thread), read, wrote)
+
+    def _after(self, index: int, thread: Thread, value: Any, late: bool) -> ProgramState:
+        at = thread.at
+        following = at.following.get((value, late))
+        if following is None:
+            following = at.following[value, late] = self.threads.after(index, at, value, late)
+        return following
 
     def _number(self, message: Message) -> int:
         number = self._numbers.setdefault(message, len(self.messages))
@@ -328,28 +323,35 @@ class Model:
         return number
 
 
-def _is_private(instruction: Instruction) -> bool:
-    """fence.acq_rel among them: it only moves between what the thread has read and what it may read."""
-    return isinstance(instruction, Arithmetic | Branch) or (
-        isinstance(instruction, Fence) and not instruction.sequential
-    )
+def _is_at_end(thread: Thread) -> bool:
+    return thread.at.request is None
 
 
-def _evaluate(operand: Operand, registers: tuple[int, ...]) -> int:
-    return operand.constant if operand.register is None else registers[operand.register]
+def _goes_forward(before: Thread, step: Step) -> bool:
+    after = step.state.threads[step.thread]
+    return after.waits or after.at.position > before.at.position
+
+
+def _polled(thread: Thread, load: Load, message: int) -> frozenset[tuple[int | None, int, int]]:
+    """A message that is not the first here is news: every other word the loop waits for is then looked at again."""
+    seen = thread.polled
+    here = frozenset(one for one in seen if one[1] == load.location)
+    return (here or seen) | {(load.poll, load.location, message)}
 
 
 def _with_thread(state: State, index: int, thread: Thread) -> State:
-    return state._replace(threads=replaced(state.threads, index, thread))
+    threads = replaced(state.threads, index, thread)
+    return State(threads, state.orders, state.fences, state.arrivals, state.late)
 
 
-def _step(state: State, index: int, thread: Thread, read: int | None = None, wrote: int | None = None) -> Step:
-    """The thread goes on to its next instruction."""
-    return Step(index, _with_thread(state, index, thread._replace(position=thread.position + 1)), read, wrote)
+def _has_ended(step: Step) -> bool:
+    return _is_at_end(step.state.threads[step.thread])
 
 
-def _meet(one: Arrival, other: Arrival) -> bool:
-    """Whether both count for the same completion: with a thread count by barrier, without one by instance."""
-    if one.cta != other.cta:
-        return False
-    return one.barrier == other.barrier if one.quorum else one.instance == other.instance
+def _disagree(one: Barrier, other: Barrier) -> bool:
+    return one.quorum != other.quorum and (one.block, one.barrier) == (other.block, other.barrier)
+
+
+def _meeting(barrier: Barrier) -> Hashable:
+    """Equal for all that count for the same completion: with a thread count by barrier, without one by instance."""
+    return barrier.block, barrier.barrier if barrier.quorum else None, None if barrier.quorum else barrier.instance

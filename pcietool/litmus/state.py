@@ -8,9 +8,12 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pcietool.litmus.program import Scope
+from pcietool.litmus.requests import Barrier, ProgramState
 
 INITIAL = -1
 """The writer of the initial messages."""
+TIME = -2
+"""Whose step it is when time passes."""
 
 View = tuple[int, ...]
 """A floor: for each location, the oldest message that may still be read."""
@@ -39,8 +42,7 @@ class Message(NamedTuple):
 
 
 class Thread(NamedTuple):
-    position: int
-    registers: tuple[int, ...]
+    at: ProgramState
     floor: View
     fenced: tuple[View | None, View | None, View | None]
     """The floor at the last fence of each scope."""
@@ -49,17 +51,15 @@ class Thread(NamedTuple):
     writes: int
     waits: bool
     """For a barrier."""
+    polled: frozenset[tuple[int | None, int, int]]
+    """(wait loop, location, message) of what a wait loop has seen since there was news for it."""
 
 
 class Arrival(NamedTuple):
-    """One thread at a barrier that is not complete. A quorum of 0 is all threads that contain the instance."""
+    """One thread at a barrier that is not complete."""
 
-    cta: tuple[int, int]
-    instance: int
-    barrier: int
-    quorum: int
     thread: int
-    waits: bool
+    barrier: Barrier
     floor: View
 
 
@@ -70,6 +70,8 @@ class State(NamedTuple):
     fences: frozenset[Source]
     """What every fence.sc so far has seen."""
     arrivals: tuple[Arrival, ...]
+    late: bool
+    """All deadlines have passed."""
 
 
 class Step(NamedTuple):

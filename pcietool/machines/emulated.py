@@ -15,6 +15,7 @@ from pcietool import data
 from pcietool.compiler import compile_source
 from pcietool.emulator.deadlock import proved
 from pcietool.emulator.engine import Engine
+from pcietool.emulator.explore import MAX_STATES, KernelExploration, Observed, explore
 from pcietool.emulator.fabric import Fabric, FabricSpec, load_fabric
 from pcietool.emulator.grids import DeviceState, GridSpec, resident_blocks
 from pcietool.emulator.lower import Lowered, lower
@@ -106,12 +107,19 @@ class EmulatedProgram(Program):
         self.lowered = {
             name: lower(function, inline_weak=order == "timing") for name, function in self.module.entries.items()
         }
+        self._explored: dict[str, Lowered] = {}
 
     def kernel(self, name: str) -> Kernel:
         if name not in self.lowered:
             raise CompileError(f"{self.source} has no kernel '{name}'; it has {', '.join(self.lowered)}")
         function = self.lowered[name].function
         return Kernel(name, tuple(parameter.type for parameter in function.parameters), self)
+
+    def explored(self, name: str) -> Lowered:
+        """The kernel without any access in place, for exploring."""
+        if name not in self._explored:
+            self._explored[name] = lower(self.lowered[name].function, inline_weak=False, inline_shared=False)
+        return self._explored[name]
 
 
 class EmulatedGraph(Graph):
@@ -268,15 +276,17 @@ class EmulatedMachine(Machine):
         """One round; `gap_ns` between the launches, and between the copies, of one device."""
         for launch in launches:
             self.check_residency(launch)
-        for watch, records in zip(self._watches, self._records, strict=True):
-            watch.write(fresh_watch(deadline_s, records.address))
-            records.fill(0)
+        self._reset_watches(deadline_s)
         engine = self.engine
         used = sorted({launch.device for launch in launches})
         began = engine.now
         engine.order.begin_round()
         for device in used:
-            grids = [self._grid(launch, deadline_s) for launch in launches if launch.device == device]
+            grids = [
+                self._grid(launch, deadline_s, self._lowered(launch.kernel))
+                for launch in launches
+                if launch.device == device
+            ]
             skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value
             self._states[self._gpus[device]].submit(grids, began + engine.gpu.launch_ns.value + skew, gap_ns)
         agents = [self._start_agent(agent, began) for agent in host_agents]
@@ -297,6 +307,32 @@ class EmulatedMachine(Machine):
             tuple(span.ended_ns - span.started_ns for span in copying),
             engine.order.unordered(),
         )
+
+    def explore(
+        self,
+        launches: Sequence[Launch],
+        observe: Sequence[tuple[Buffer, DTypeLike, int]] = (),
+        max_states: int = MAX_STATES,
+    ) -> KernelExploration:
+        """Every execution that PTX allows of launches that run together, one a device, from the memory as it is, which
+        is left as it is. `observe`: (buffer, element type, count) of what makes up an outcome."""
+        for launch in launches:
+            self.check_residency(launch)
+        self._reset_watches(deadline_s=1.0)  # no time passes: any will do
+        grids = [
+            (
+                self._gpus[launch.device],
+                self._grid(launch, 1.0, self._program(launch.kernel).explored(launch.kernel.name)),
+            )
+            for launch in launches
+        ]
+        observed = [Observed(buffer.address, dtype, count) for buffer, dtype, count in observe]
+        return explore(grids, self.memory, observed, max_states)
+
+    def _reset_watches(self, deadline_s: float) -> None:
+        for watch, records in zip(self._watches, self._records, strict=True):
+            watch.write(fresh_watch(deadline_s, records.address))
+            records.fill(0)
 
     def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
         """Runs all events. When only parked threads remain nothing can wake them: that proves the deadlock, time
@@ -331,13 +367,15 @@ class EmulatedMachine(Machine):
         dropped = sum(max(0, int(watch["records_taken"]) - MAX_RECORDS) for watch in watches)
         return Hang("host join timeout" if stuck else "device deadline", records, dropped, proof)
 
-    def _lowered(self, kernel: Kernel) -> Lowered:
+    def _program(self, kernel: Kernel) -> EmulatedProgram:
         assert isinstance(kernel.program, EmulatedProgram)
         assert kernel.program.order == self.order
-        return kernel.program.lowered[kernel.name]
+        return kernel.program
 
-    def _grid(self, launch: Launch, deadline_s: float) -> GridSpec:
-        lowered = self._lowered(launch.kernel)
+    def _lowered(self, kernel: Kernel) -> Lowered:
+        return self._program(kernel).lowered[kernel.name]
+
+    def _grid(self, launch: Launch, deadline_s: float, lowered: Lowered) -> GridSpec:
         arguments = bit_patterns(launch.kernel, self._watches[launch.device].address, launch.args)
         return GridSpec(
             lowered=lowered,

@@ -118,9 +118,9 @@ def _expected(test: LitmusTest) -> str | None:
 def _evidence(found: Exploration, status: Status) -> list[str]:
     """The shortest execution found that does what was asked for, or that hangs."""
     if found.hang is not None and (status is Status.HANG or not found.sought):
-        return interleaving(found, found.hang)
+        return interleaving(found.model, found.hang)
     paths = [found.outcomes[outcome] for outcome in found.sought]
-    return interleaving(found, min(paths, key=len)) if paths else []
+    return interleaving(found.model, min(paths, key=len)) if paths else []
 
 
 def _summary(rows: Sequence[Row]) -> str:

@@ -1,0 +1,188 @@
+"""The threads of a litmus test as the memory model sees them: each instruction that others can notice, operands
+evaluated. What only the thread itself can notice (arithmetic, moves, branches) is done on the way to the next of them.
+
+Must not know the rules of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pcietool.errors import ConfigError
+from pcietool.litmus import requests
+from pcietool.litmus.program import (
+    Arithmetic,
+    Barrier,
+    Branch,
+    Fence,
+    Instruction,
+    LitmusTest,
+    Load,
+    Operand,
+    Rmw,
+    Store,
+    common_scope,
+)
+from pcietool.litmus.state import replaced
+
+LARGEST_BITS = 256
+"""Of a value: enough for any sum that tells stores apart, and a loop that multiplies ends."""
+MAX_STEPS = 2_000
+"""Of one execution. A litmus test that needs more counts or stores in a loop without end."""
+
+Registers = tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False, kw_only=True)
+class LitmusState(requests.ProgramState):
+    registers: Registers
+
+
+class LitmusThreads:
+    """Implements `requests.Threads`."""
+
+    deadlines = False
+
+    def __init__(self, test: LitmusTest) -> None:
+        self.name = test.name
+        self.memory = test.memory
+        self.nearness = [[common_scope(a, b) for b in test.threads] for a in test.threads]
+        self._test = test
+        self._codes = [thread.code for thread in test.threads]
+        self._states: dict[tuple[int, int, Registers], LitmusState] = {}
+        self._makers: dict[type[Instruction], Callable[[int, Any, Registers], requests.Request]] = {
+            Load: self._load,
+            Store: self._store,
+            Rmw: self._rmw,
+            Fence: self._fence,
+            Barrier: self._barrier,
+        }
+
+    def begin(self, thread: int) -> LitmusState:
+        return self._onward(thread, 0, self._test.threads[thread].initial)
+
+    def after(self, thread: int, at: LitmusState, value: Any, late: bool) -> LitmusState:
+        registers = at.registers
+        instruction = self._codes[thread][at.position]
+        if isinstance(instruction, Load | Rmw) and instruction.register is not None:
+            registers = replaced(registers, instruction.register, value)
+        return self._onward(thread, at.position + 1, registers)
+
+    def label(self, thread: int) -> str:
+        return f"P{thread}"
+
+    def error(self, thread: int, at: LitmusState, text: str) -> ConfigError:
+        return self._error(self._codes[thread][at.position], text)
+
+    def _error(self, instruction: Instruction, text: str) -> ConfigError:
+        return ConfigError(f"{self.name} line {instruction.line}: {text}")
+
+    # What only the thread itself can notice
+
+    def _onward(self, thread: int, position: int, registers: Registers) -> LitmusState:
+        """From `position` to the next instruction that asks something of the model."""
+        code = self._codes[thread]
+        for _ in range(MAX_STEPS):
+            instruction = code[position] if position < len(code) else None
+            if isinstance(instruction, Arithmetic):
+                registers = replaced(registers, instruction.register, self._result(instruction, registers))
+                position += 1
+            elif isinstance(instruction, Branch):
+                left, right = evaluate(instruction.left, registers), evaluate(instruction.right, registers)
+                position = instruction.target if instruction.compare(left, right) else position + 1
+            else:
+                return self._at(thread, position, registers)
+        raise ConfigError(f"{self.name}: an execution has more than {MAX_STEPS:,} steps; bound its loops")
+
+    def _at(self, thread: int, position: int, registers: Registers) -> LitmusState:
+        key = thread, position, registers
+        if key not in self._states:
+            code = self._codes[thread]
+            request = None
+            if position < len(code):
+                request = self._makers[type(code[position])](thread, code[position], registers)
+            self._states[key] = LitmusState(request, position, registers=registers)
+        return self._states[key]
+
+    def _result(self, instruction: Arithmetic, registers: Registers) -> int:
+        left, right = evaluate(instruction.left, registers), evaluate(instruction.right, registers)
+        try:
+            result = instruction.combine(left, right)
+        except ZeroDivisionError:
+            raise self._error(instruction, "div by zero; keep the divisor from being 0") from None
+        if result.bit_length() > LARGEST_BITS:
+            raise self._error(instruction, f"a value of more than {LARGEST_BITS} bits; use smaller numbers")
+        return result
+
+    # Requests
+
+    def _load(self, thread: int, load: Load, registers: Registers) -> requests.Request:
+        return requests.Load(
+            load.text, location=load.location, strong=load.strong, acquire=load.acquire, scope=load.scope
+        )
+
+    def _store(self, thread: int, store: Store, registers: Registers) -> requests.Request:
+        return requests.Store(
+            store.text,
+            location=store.location,
+            strong=store.strong,
+            release=store.release,
+            scope=store.scope,
+            value=evaluate(store.value, registers),
+        )
+
+    def _rmw(self, thread: int, rmw: Rmw, registers: Registers) -> requests.Request:
+        operand = evaluate(rmw.value, registers)
+        expected = None if rmw.expected is None else evaluate(rmw.expected, registers)
+        combine = rmw.combine
+
+        def modify(old: int) -> int | None:
+            return None if expected is not None and old != expected else combine(old, operand)
+
+        return requests.Rmw(
+            rmw.text,
+            location=rmw.location,
+            strong=rmw.strong,
+            acquire=rmw.acquire,
+            release=rmw.release,
+            scope=rmw.scope,
+            modify=modify,
+        )
+
+    def _fence(self, thread: int, fence: Fence, registers: Registers) -> requests.Request:
+        # Without fence.sc it only moves between what the thread has read and what it may read.
+        return requests.Fence(fence.text, private=not fence.sequential, sequential=fence.sequential, scope=fence.scope)
+
+    def _barrier(self, thread: int, barrier: Barrier, registers: Registers) -> requests.Request:
+        number = evaluate(barrier.barrier, registers)
+        quorum = evaluate(barrier.quorum, registers) if barrier.quorum else 0
+        block = self._block(thread)
+        return requests.Barrier(
+            barrier.text,
+            private=barrier.waits and not quorum,  # who comes when makes no difference
+            block=block,
+            instance=barrier.instance,
+            barrier=number,
+            quorum=quorum,
+            members=self._members(block, barrier.instance),
+            waits=barrier.waits,
+        )
+
+    def _block(self, thread: int) -> tuple[int, int]:
+        place = self._test.threads[thread]
+        return place.gpu, place.cta
+
+    def _members(self, block: tuple[int, int], instance: int) -> Sequence[int]:
+        """The threads of the block whose code contains the instance."""
+        return [
+            index
+            for index, code in enumerate(self._codes)
+            if self._block(index) == block
+            and any(isinstance(one, Barrier) and one.instance == instance for one in code)
+        ]
+
+
+def evaluate(operand: Operand, registers: Registers) -> int:
+    return operand.constant if operand.register is None else registers[operand.register]
