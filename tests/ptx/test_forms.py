@@ -17,6 +17,7 @@ FORMS = Path(__file__).parent / "forms"
 PLACES = """.version 8.5
 .target sm_90
 .address_size 64
+.const .align 16 .b8 const_variable[64];
 .func (.param .b32 result) module_symbol(.param .b32 argument) { ret; }
 .entry k(.param .align 8 .b8 parameter[64])
 {
