@@ -46,17 +46,16 @@ VARIANTS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
 STRESS = Path(__file__).resolve().parent.parent / "tests" / "ptx" / "forms" / "stress.cu"
 
 
-def variants() -> Iterator[tuple[str, dict[str, int]]]:
-    """(kernel, defines) of every kernel as it is, and with each macro changed."""
-    for kernel, macros in VARIANTS.items():
-        yield kernel, {}
-        for macro, values in macros.items():
-            yield from ((kernel, {macro: value}) for value in values)
+def variants(kernel: str) -> Iterator[dict[str, int]]:
+    """Defines of a kernel as it is, and with each macro changed."""
+    yield {}
+    for macro, values in VARIANTS[kernel].items():
+        yield from ({macro: value} for value in values)
 
 
-def compiled_kernels(architecture: str, *, all_variants: bool = True) -> Iterator[str]:
-    """PTX of every kernel for one architecture, in all its variants or as it is. Bulk copies exist from sm_90 on."""
-    for kernel, defines in variants():
+def compiled(kernel: str, architecture: str, *, all_variants: bool = True) -> Iterator[str]:
+    """PTX of one kernel for one architecture, in all its variants or as it is. Bulk copies exist from sm_90 on."""
+    for defines in variants(kernel):
         if (all_variants or not defines) and (architecture != "sm_80" or not defines.get("BULK")):
             yield compile_source(kernel_source(kernel), name=kernel, architecture=architecture, defines=defines).ptx
 
@@ -117,8 +116,9 @@ def main() -> None:
             ctypes.CDLL(str(path), os.RTLD_NOW | os.RTLD_GLOBAL)
     forms: set[str] = set()
     for architecture in ARCHITECTURES:
-        for ptx in compiled_kernels(architecture):
-            forms |= forms_of(ptx)
+        for kernel in VARIANTS:
+            for ptx in compiled(kernel, architecture):
+                forms |= forms_of(ptx)
         stress = STRESS.read_text(encoding="utf-8")
         forms |= forms_of(compile_source(stress, name="stress.cu", architecture=architecture, defines={}).ptx)
     print("\n".join(sorted(forms)))

@@ -26,7 +26,7 @@ FLOAT_SUMS: Mapping[str, str] = {
 """What add does to floats, which have no other read-modify-write."""
 FLUSHED_SUM = "flush(float_bits(bits_float(flush(old))+bits_float(flush(b))))"
 """The same in global memory, where the hardware makes 32-bit subnormals zero."""
-NEAR: Mapping[str, str] = {"S": "shared", "V": "local"}
+NEAR: Mapping[str, str] = {"S": "shared", "V": "local", "K": "constant"}
 
 
 def is_shared(i: Instruction) -> bool:
@@ -34,8 +34,8 @@ def is_shared(i: Instruction) -> bool:
 
 
 def near_memory(i: Instruction) -> str:
-    """The prefix of the views of the memory that nobody outside the block reaches, if `i` goes there."""
-    return "S" if is_shared(i) else "V" if i.has("local") else ""
+    """The prefix of the views of the memory that nobody outside the block changes, if `i` goes there."""
+    return "S" if is_shared(i) else "V" if i.has("local") else "K" if i.has("const") else ""
 
 
 def is_near(i: Instruction) -> bool:
@@ -69,7 +69,7 @@ class _Access:
     size: int
     count: int
     near: str
-    """Which memory of the block or the thread it is in, if it is accessed in place: the prefix of its views."""
+    """Shared, local or constant memory, if it goes there and is accessed in place: the prefix of its views."""
     asks: bool
     """Else always served by the engine."""
 
@@ -78,10 +78,8 @@ class _Access:
         if i.type not in TYPE_BYTES or i.type in ("pred", "b128"):
             raise t.unknown(i, f"type .{i.type}")
         t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | isa.CACHE_HINTS | isa.VECTORS | {i.type})
-        if i.has("const"):
-            raise t.unknown(i, "constant memory")
-        if i.has("local") and is_strong(i):
-            raise t.unknown(i, "strong access to local memory")
+        if i.has("local", "const") and (is_strong(i) or (i.has("const") and code == Code.STORE)):
+            raise t.unknown(i, "strong access to local memory, or store to constant memory,")
         if i.has("local") and not t.inline_shared:
             raise t.unknown(i, "local memory, which explored states do not hold,")
         size = TYPE_BYTES[i.type]

@@ -58,6 +58,15 @@ def lower(function: Function, *, inline_weak: bool = True, inline_shared: bool =
     return _Lowering(function, inline_weak, inline_shared).result()
 
 
+def constant_memory(function: Function) -> bytearray:
+    """What the module's constants hold; those without a value are zero."""
+    content = bytearray(end_of(function.variables, "const"))
+    for variable in function.variables.values():
+        if variable.space == "const" and variable.initial:
+            content[variable.offset : variable.offset + variable.bytes] = variable.initial
+    return content
+
+
 class _Lowering:
     """Every case stands behind its test of `pc`, in order, and loops among them are loops of their own. A jump forward
     sets `pc` and lets the tests in between fail; a jump back restarts the innermost loop that holds its target."""
@@ -89,9 +98,11 @@ class _Lowering:
         self._line(1, "yield  # never reached: makes a generator of a kernel without requests, too")
         self.lines[1] = "    " + " = ".join([*sorted(self.translation.names.values()), "w", "pc", "0"])
         source = "\n".join(self.lines) + "\n"
+        constants = zip(("KB", "KH", "KI", "KQ"), views_of(constant_memory(self.function)).values(), strict=True)
         namespace: dict[str, Any] = {
             "SHARED_WINDOW": SHARED_WINDOW,
             "views_of": views_of,
+            **dict(constants),
             **HELPERS,
             **self.translation.constants,
         }

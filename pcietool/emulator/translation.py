@@ -100,7 +100,7 @@ class Translation:
             case Symbol(name) if name in self.function.variables:
                 return str(self.function.variables[name].offset)
             case Symbol(name):
-                raise self.unknown(i, f"{name}, a function or a variable in global or constant memory,")
+                raise self.unknown(i, f"{name}, a function or a variable in global memory,")
         raise self.unknown(i, f"operand {operand}")
 
     def signed(self, i: Instruction, operand: Operand, width: int) -> str:

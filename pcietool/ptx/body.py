@@ -24,7 +24,7 @@ _VARIABLE_SPACES = frozenset({".shared", ".local", ".param"})
 class BodyReader:
     """Reads one body, from behind its opening brace to behind the closing one, into public attributes.
 
-    `variables` starts as the shared variables of the module; those declared in the body join them.
+    `variables` starts as the shared and constant variables of the module; those declared in the body join them.
     """
 
     def __init__(

@@ -144,7 +144,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A .shared, .local, .global or .const variable. Shared: `offset` in the block's shared memory."""
+    """A .shared, .local, .global or .const variable. `offset`: in the memory of that kind; global memory has none."""
 
     name: str
     space: str
@@ -175,7 +175,7 @@ class Function:
     registers: Mapping[str, str]
     """Type by name."""
     variables: Mapping[str, Variable]
-    """.shared and .local variables declared in the body, and module-level shared ones it can see."""
+    """.shared and .local variables declared in the body, and module-level shared and constant ones it can see."""
     blocks: tuple[BasicBlock, ...]
     labels: Mapping[str, int]
     shared_bytes: int

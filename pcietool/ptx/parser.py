@@ -34,7 +34,8 @@ class _ModuleReader:
         self._names: dict[str, Name] = {}
         self._functions: dict[str, Function] = {}
         self._variables: dict[str, Variable] = {}
-        self._shared: dict[str, Variable] = {}
+        self._placed: dict[str, Variable] = {}
+        """Shared and constant variables of the module, which functions see as their own."""
 
     def read(self) -> Module:
         while (token := self._cursor.next()).kind != "end":
@@ -69,12 +70,12 @@ class _ModuleReader:
         space = token.text[1:]
         name = declaration.name
         self._names[name] = Symbol(name)
-        variable = Variable(name, space, declaration.size, declaration.align, 0, declaration.initial)
+        offset = 0 if space == "global" else round_up(end_of(self._placed, space), declaration.align)
+        variable = Variable(name, space, declaration.size, declaration.align, offset, declaration.initial)
         if space != "shared":
             self._variables[name] = variable
-            return
-        offset = round_up(end_of(self._shared, "shared"), variable.align)
-        self._shared[name] = replace(variable, offset=offset)
+        if space != "global":
+            self._placed[name] = variable
 
     def _read_function(self, is_entry: bool) -> None:
         cursor = self._cursor
@@ -90,8 +91,8 @@ class _ModuleReader:
             raise cursor.error(f"function {name} is defined twice", name_token)
         cursor.expect("{")
         names = self._names | {parameter.name: Symbol(parameter.name) for parameter in (*results, *parameters)}
-        body = BodyReader(cursor, self._files, names, dict(self._shared))
-        if not is_entry and any(v.space == "shared" for v in body.variables.values() if v.name not in self._shared):
+        body = BodyReader(cursor, self._files, names, dict(self._placed))
+        if not is_entry and any(v.space == "shared" for v in body.variables.values() if v.name not in self._placed):
             raise cursor.error(f"{name}: shared memory of its own is supported in kernels only", name_token)
         shared_bytes = end_of(body.variables, "shared")
         self._functions[name] = Function(

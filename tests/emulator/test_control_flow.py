@@ -154,14 +154,14 @@ UNKNOWN = {
     "vote": ("vote.all.pred %p1, %p2;", r"vote \.all\.pred"),
     "number of operands": ("add.u32 %r1, %r2;", "number of operands"),
     "call": ("call.uni module_function;", "form call"),
-    "operand": ("mov.u64 %rd1, constants;", "constants, a function or a variable in global or constant memory"),
+    "operand": ("mov.u64 %rd1, variable;", "variable, a function or a variable in global memory"),
     "special register": ("mov.u32 %r1, %cluster_ctarank;", "cluster_ctarank"),
     "register read, never declared": ("add.u32 %r1, %r2, %never;", "register %never"),
     "register written, never declared": ("add.u32 %never, %r1, %r2;", "register %never"),
     "register of a guard, never declared": ("@%never add.u32 %r1, %r1, %r2;", "register %never"),
     "special register as a result": ("mov.u32 %tid.x, %r1;", "destination .*tid"),
     "strong access to local memory": ("st.volatile.local.u32 [own], %r1;", "strong access to local memory"),
-    "constant memory": ("ld.const.u32 %r1, [constants];", "constant memory"),
+    "store to constant memory": ("st.const.u32 [constants], %r1;", "store to constant memory"),
     "redux of a type it has not": ("redux.sync.and.u32 %r1, %r2, -1;", r"redux \.sync\.and\.u32"),
     "wide access": ("ld.global.v4.u64 {%rd1, %rd2, %rd3, %rd4}, [%a];", "32 byte access"),
 }
@@ -171,7 +171,7 @@ UNKNOWN = {
 def test_what_the_emulator_does_not_know_is_an_error_at_load(what):
     text, named = UNKNOWN[what]
     ptx = ptx_kernel(f"mov.u32 %r1, 0;\n{text}\nret;", registers=".local .b32 own;").replace(
-        ".visible", ".const .b32 constants = 5;\n.func module_function() { ret; }\n.visible"
+        ".visible", ".const .b32 constants = 5;\n.global .b32 variable;\n.func module_function() { ret; }\n.visible"
     )
     with pytest.raises(PtxError, match=named) as error:
         EmulatedProgram("test.ptx", {}, ptx)

@@ -162,6 +162,30 @@ def test_each_thread_has_its_own_local_memory(machine, buffers):
     assert buffers[1].read(np.uint64, 64).tolist() == wanted
 
 
+CONSTANTS = """
+__constant__ u64 before = 7;
+__constant__ unsigned char bytes[8] = {1, 2, 3, 0x80, 5, 6, 7, 0xff};
+__constant__ u32 table[64] = {0x12345678, 0x80000000, 3};
+__constant__ u64 empty[2];
+extern "C" __global__ void constants(Watch*, const u64* input, u64* output) {
+    output[threadIdx.x] = table[input[threadIdx.x]];
+    output[64 + threadIdx.x] = bytes[input[threadIdx.x] % 8];
+    output[128 + threadIdx.x] = (signed char)bytes[input[threadIdx.x] % 8] + before + empty[input[threadIdx.x] % 2];
+}
+"""
+
+
+def test_constants_hold_their_initial_values(machine, buffers):
+    program = load_text(machine, "constants.cu", HEAD + CONSTANTS)
+    indices = np.arange(8, dtype=np.uint64)
+    buffers[0].write(indices)
+    run(machine, program.kernel("constants"), buffers, 8)
+    seen = buffers[1].read(np.uint64, 136)
+    assert seen[:8].tolist() == [0x12345678, 0x80000000, 3, 0, 0, 0, 0, 0]
+    assert seen[64:72].tolist() == [1, 2, 3, 0x80, 5, 6, 7, 0xFF]
+    assert seen[128:].view(np.int64).tolist() == [8, 9, 10, 7 - 128, 12, 13, 14, 6]
+
+
 PREFETCH = """
 extern "C" __global__ void prefetch(Watch*, const u64* input, u64* output) {
     asm volatile("prefetch.global.L1 [%0];" ::"l"(input));

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pcietool.compiler import compile_source, nvrtc_info
+from pcietool.data import kernels_dir
 from pcietool.emulator.lower import lower
 from pcietool.errors import PtxError
 from pcietool.ptx.parser import parse
@@ -17,6 +18,7 @@ FORMS = Path(__file__).parent / "forms"
 PLACES = """.version 8.5
 .target sm_90
 .address_size 64
+.const .align 16 .b8 const_variable[64];
 .func (.param .b32 result) module_symbol(.param .b32 argument) { ret; }
 .entry k(.param .align 8 .b8 parameter[64])
 {
@@ -80,18 +82,38 @@ def test_an_invented_form_is_unknown():
     assert not is_known("frobnicate.u32 %b32, %b32, 1;")
 
 
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90", "sm_100", "sm_120"])
-def test_the_installed_nvrtc_emits_what_is_known_for_every_kernel(scanner, architecture):
-    emitted = set()
-    for ptx in scanner.compiled_kernels(architecture, all_variants=architecture == "sm_90"):
+def lowered_forms(scanner, texts):
+    """The forms in these PTX texts, each of which the emulator can run: operands, parameters and loops too."""
+    forms = set()
+    for ptx in texts:
         for kernel in parse(ptx).entries.values():
-            lower(kernel)  # as a whole: operands, parameters and loops too
-        emitted |= scanner.forms_of(ptx)
-    assert emitted.isdisjoint(listed("not-emulated.txt"))
-    stress = scanner.STRESS.read_text(encoding="utf-8")
-    emitted |= scanner.forms_of(compile_source(stress, name="stress.cu", architecture=architecture, defines={}).ptx)
+            lower(kernel)
+        forms |= scanner.forms_of(ptx)
+    return forms
+
+
+def check_listed(forms):
+    """The list of the installed NVRTC, if there is one, has all of these."""
     name = "nvrtc-{}.{}.txt".format(*nvrtc_info().version)
-    if name in VERSIONS:
-        assert emitted <= listed(name), "write the list again: scripts/ptx_forms.py"
-    else:
-        assert {form for form in emitted if not is_known(form)} <= listed("not-emulated.txt")
+    assert name not in VERSIONS or forms <= listed(name), "write the list again: scripts/ptx_forms.py"
+
+
+KERNELS = [path.name for path in sorted(kernels_dir().glob("*.cu"))]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_installed_nvrtc_emits_what_is_known_for_every_variant(scanner, kernel):
+    forms = lowered_forms(scanner, scanner.compiled(kernel, "sm_90"))
+    assert forms.isdisjoint(listed("not-emulated.txt"))
+    check_listed(forms)
+
+
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_100", "sm_120"])
+def test_the_installed_nvrtc_emits_what_is_known_for_every_architecture(scanner, architecture):
+    texts = (ptx for kernel in KERNELS for ptx in scanner.compiled(kernel, architecture, all_variants=False))
+    forms = lowered_forms(scanner, texts)
+    assert forms.isdisjoint(listed("not-emulated.txt"))
+    stress = compile_source(scanner.STRESS.read_text(), name="stress.cu", architecture=architecture, defines={})
+    forms |= scanner.forms_of(stress.ptx)
+    check_listed(forms)
+    assert {form for form in forms if not is_known(form)} <= listed("not-emulated.txt")
