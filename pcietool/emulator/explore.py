@@ -6,7 +6,7 @@ Nothing here is timed. Whoever stops at `max_states` has proved nothing: `comple
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -53,10 +53,12 @@ class KernelExploration(Search):
 def explore(
     launches: Sequence[tuple[int, GridSpec]],
     memory: Memory,
+    is_native: Callable[[int, int], bool],
     observe: Sequence[Observed] = (),
     max_states: int = MAX_STATES,
 ) -> KernelExploration:
-    """`launches`, each with its device, run at the same time; `memory` is what they find, and stays as it is.
+    """`launches`, each with its device, run at the same time; `memory` is what they find, and stays as it is;
+    `is_native(device, home)`: atomics of the device are performed at that home in one step.
 
     Raises UsageError for two launches on one device; EmulationError for what the emulator refuses, for accesses of
     two sizes to the same bytes, for what is not explored, and for an execution that does not end.
@@ -64,7 +66,7 @@ def explore(
     device, launched = Counter(device for device, _ in launches).most_common(1)[0]
     if launched > 1:
         raise UsageError(f"{launched} launches on GPU {device}: only kernels that run together are explored, one a GPU")
-    threads = PtxThreads(launches, memory)
+    threads = PtxThreads(launches, memory, is_native)
     too_long = EmulationError(f"an execution has more than {MAX_STEPS:,} steps; bound its loops, or launch less")
     while True:
         model = Model(threads)

@@ -32,6 +32,8 @@ class PtxThreads:
     launches: Sequence[tuple[int, GridSpec]]
     """With the device of each."""
     memory_before: Memory
+    is_native: Callable[[int, int], bool]
+    """(device, home) -> whether the device's atomics are performed there in one step."""
     locations: Locations = field(default_factory=Locations, init=False)
     deadlines: bool = field(default=True, init=False)
 
@@ -86,6 +88,12 @@ class PtxThreads:
         if isinstance(at.request, requests.Barrier) and op.code == Code.BARRIER and not at.request.quorum:
             phase = (phase + 1) % PHASES
         return self._replay.after(thread, at, value, late, phase)
+
+    def is_parted(self, thread: int, location: int) -> bool:
+        address = self.locations.places[location][0]
+        if address & SHARED_WINDOW:
+            return False
+        return not self.is_native(self.threads[thread].device, self.memory_before.find(address, 1)[0].device)
 
     def label(self, thread: int) -> str:
         return str(self.threads[thread])

@@ -12,6 +12,7 @@ from itertools import combinations
 from pcietool.litmus.program import (
     Access,
     Branch,
+    Copy,
     LitmusTest,
     LitmusThread,
     Load,
@@ -40,6 +41,8 @@ def _races(test: LitmusTest) -> set[str]:
     """Writes of two threads to one location that are not morally strong: PTX leaves some of them unordered, the model
     orders all."""
     found = set()
+    if any(_overtakes(thread) for thread in test.threads):
+        found.add(RACING_WRITES)
     for one, other in combinations(test.threads, 2):
         for a in _writes(one):
             for b in _writes(other):
@@ -48,8 +51,14 @@ def _races(test: LitmusTest) -> set[str]:
     return found
 
 
+def _overtakes(thread: LitmusThread) -> bool:
+    """Whether a bulk copy and another write of its thread may race."""
+    written = [one.location for one in _writes(thread)]
+    return any(isinstance(one, Copy) and written.count(one.location) > 1 for one in thread.code)
+
+
 def _writes(thread: LitmusThread) -> list[Access]:
-    return [one for one in thread.code if isinstance(one, Store | Rmw)]
+    return [one for one in thread.code if isinstance(one, Store | Rmw | Copy)]
 
 
 def _are_morally_strong(test: LitmusTest, one: LitmusThread, a: Access, other: LitmusThread, b: Access) -> bool:
@@ -63,7 +72,7 @@ def _may_buffer_loads(test: LitmusTest) -> bool:
         (index, position): one
         for index, thread in enumerate(test.threads)
         for position, one in enumerate(thread.code)
-        if isinstance(one, Load | Rmw)
+        if isinstance(one, Load | Rmw | Copy)
     }
     reached = {(index, at): _readers(test, reads, index, [at, *_later(test, index, at)]) for index, at in reads}
     for middle in reads:
@@ -80,8 +89,12 @@ def _may_buffer_loads(test: LitmusTest) -> bool:
 def _readers(test: LitmusTest, reads: Mapping[_Place, Access], thread: int, positions: Iterable[int]) -> set[_Place]:
     """Loads of other threads that could read what the thread writes at these positions."""
     code = test.threads[thread].code
-    written = {one.location for one in (code[at] for at in positions) if isinstance(one, Store | Rmw)}
-    return {place for place, read in reads.items() if place[0] != thread and read.location in written}
+    written = {one.location for one in (code[at] for at in positions) if isinstance(one, Store | Rmw | Copy)}
+    return {place for place, read in reads.items() if place[0] != thread and _location_read(read) in written}
+
+
+def _location_read(read: Access) -> int:
+    return read.source if isinstance(read, Copy) else read.location
 
 
 def _later(test: LitmusTest, thread: int, position: int) -> list[int]:

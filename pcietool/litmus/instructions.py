@@ -17,13 +17,17 @@ from pcietool.litmus.program import (
     Arithmetic,
     Barrier,
     Branch,
+    Commit,
+    Copy,
     Fence,
     Instruction,
     Load,
     Operand,
+    ProxyFence,
     Rmw,
     Scope,
     Store,
+    WaitForCopies,
 )
 from pcietool.ptx.lexer import Token
 
@@ -202,8 +206,23 @@ class Column:
         return Rmw("", 0, location, *self._semantics(modifiers), register, ATOMICS[operation], value, expected)
 
     def _fence(self, modifiers: Modifiers) -> Instruction:
+        if modifiers.take(("proxy",)):
+            modifiers.need(("async",))
+            return ProxyFence("", 0)
         sequential = modifiers.need(("acq_rel", "sc"), default="acq_rel") == "sc"
         return Fence("", 0, sequential, SCOPES[modifiers.need(SCOPES)])
+
+    def _copy(self, modifiers: Modifiers) -> Instruction:
+        for needed in ("async", "bulk"):
+            modifiers.need((needed,))
+        kind = modifiers.take(("commit_group", "wait_group"))
+        if kind == "commit_group":
+            return Commit("", 0)
+        if kind == "wait_group":
+            return WaitForCopies("", 0, self._cursor.integer(low=0), modifiers.take(("read",)) is not None)
+        location = self._location()
+        self._cursor.expect(",")
+        return Copy("", 0, location, *ORDERS["weak"], Scope.SYS, self._location())
 
     def _membar(self, modifiers: Modifiers) -> Instruction:
         return Fence("", 0, True, MEMBAR_SCOPES[modifiers.need(MEMBAR_SCOPES)])
@@ -283,6 +302,7 @@ READERS: dict[str, Callable[[Column, Modifiers], Instruction]] = {
     "fence": Column._fence,
     "membar": Column._membar,
     "bar": Column._barrier,
+    "cp": Column._copy,
     **dict.fromkeys(ARITHMETIC, Column._arithmetic),
     **dict.fromkeys(BRANCHES, Column._branch),
     "goto": Column._goto,

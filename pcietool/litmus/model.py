@@ -7,12 +7,43 @@ is read, where a store comes to stand) are different steps. Must not decide whic
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+from pcietool.litmus.barriers import arrived, disagrees, settled
+from pcietool.litmus.copies import committed, fenced, issued, waited
 from pcietool.litmus.program import Scope
-from pcietool.litmus.requests import Access, Barrier, Fence, Load, Pause, ProgramState, Request, Rmw, Store, Threads
-from pcietool.litmus.state import INITIAL, TIME, Arrival, Message, Source, State, Step, Thread, View, join, replaced
+from pcietool.litmus.requests import (
+    Access,
+    Barrier,
+    Commit,
+    Copy,
+    Fence,
+    Load,
+    Pause,
+    ProgramState,
+    ProxyFence,
+    Request,
+    Rmw,
+    Store,
+    Threads,
+    WaitForCopies,
+)
+from pcietool.litmus.state import (
+    INITIAL,
+    TIME,
+    Arrival,
+    Message,
+    Source,
+    State,
+    Step,
+    Thread,
+    View,
+    is_at_end,
+    join,
+    replaced,
+    with_thread,
+)
 
 NOTHING: frozenset[Any] = frozenset()
 
@@ -32,6 +63,10 @@ class Model:
             Fence: self._fence,
             Barrier: self._barrier,
             Pause: self._pause,
+            Copy: self._copy,
+            Commit: lambda state, index, commit: [self._step(state, index, committed(state.threads[index], commit))],
+            WaitForCopies: self._wait_for_copies,
+            ProxyFence: lambda state, index, fence: [self._step(state, index, fenced(state.threads[index], fence))],
         }
 
     def start(self) -> State:
@@ -40,7 +75,7 @@ class Model:
             for location, value in enumerate(self.threads.memory)
         )
         threads = tuple(
-            Thread(self.threads.begin(index), first, (None, None, None), NOTHING, 0, False, NOTHING)
+            Thread(self.threads.begin(index), first, (None, None, None), NOTHING, 0, False, NOTHING, first, ((),))
             for index in range(len(self._nearness))
         )
         return State(threads, tuple((message,) for message in first), NOTHING, (), False)
@@ -57,7 +92,7 @@ class Model:
                 continue
             possible = self._rules[type(request)](state, index, request)
             if isinstance(request, Barrier) or (state.arrivals and any(_has_ended(step) for step in possible)):
-                possible = [step._replace(state=self._settled(step.state)) for step in possible]
+                possible = [step._replace(state=settled(step.state, self._after)) for step in possible]
             if request.private and possible and _goes_forward(thread, possible[0]):
                 return possible
             if state.late and possible:
@@ -69,7 +104,7 @@ class Model:
 
     def has_ended(self, state: State) -> bool:
         """Without steps and without this, an execution hangs."""
-        return all(_is_at_end(thread) for thread in state.threads)
+        return all(is_at_end(thread) for thread in state.threads)
 
     def value_of(self, message: int) -> int:
         return self.messages[message].value
@@ -114,7 +149,7 @@ class Model:
             floor = self._acquired(state, index, floor, here, access.scope)
         if floor is thread.floor and pending is thread.pending:
             return thread
-        return Thread(thread.at, floor, thread.fenced, pending, thread.writes, thread.waits, thread.polled)
+        return thread._replace(floor=floor, pending=pending)
 
     def _acquired(self, state: State, index: int, floor: View, sources: Iterable[Source], scope: Scope) -> View:
         """`floor`, raised by every source in mutual scope."""
@@ -180,9 +215,13 @@ class Model:
             content = self.messages[later]
             if content.read is None or order.index(content.read) >= place:
                 continue
-            if self._morally_strong(index, access, content):
+            if self._morally_strong(index, access, content) and self._excludes(content.writer, access, index):
                 return True
         return False
+
+    def _excludes(self, thread: int, access: Access, writer: int) -> bool:
+        """Whether no morally strong write of the other can part an RMW of this thread at that location (rule 14)."""
+        return self._nearness[thread][writer] < Scope.SYS or not self.threads.is_parted(thread, access.location)
 
     def _sources(self, state: State, index: int, thread: Thread, access: Access, read: int | None) -> frozenset[Source]:
         """What the write hands on: releases before it, its own, and what an RMW inherits (rule 8)."""
@@ -199,7 +238,7 @@ class Model:
             sources |= self.messages[read].sources
         return frozenset(sources)
 
-    # Rule 8
+    # Rules 8 and 14
 
     def _rmw(self, state: State, index: int, rmw: Rmw) -> list[Step]:
         steps = []
@@ -221,8 +260,8 @@ class Model:
         assert step.read is not None
         assert step.wrote is not None
         order = step.state.orders[rmw.location]
-        between = order[order.index(step.read) + 1 : order.index(step.wrote)]
-        return not any(self._morally_strong(index, rmw, self.messages[message]) for message in between)
+        between = [self.messages[m] for m in order[order.index(step.read) + 1 : order.index(step.wrote)]]
+        return not any(self._morally_strong(index, rmw, m) and self._excludes(index, rmw, m.writer) for m in between)
 
     # Rules 9 and 10
 
@@ -241,48 +280,28 @@ class Model:
 
     def _barrier(self, state: State, index: int, barrier: Barrier) -> list[Step]:
         thread = state.threads[index]
-        if any(_disagree(barrier, other.barrier) for other in state.arrivals):
+        if disagrees(state, barrier):
             text = f"threads meet at barrier {barrier.barrier} with different thread counts; give all the same"
             raise self.threads.error(index, thread.at, text)
-        arrivals = sorted((*state.arrivals, Arrival(index, barrier, thread.floor)), key=lambda arrival: arrival.thread)
-        state = state._replace(arrivals=tuple(arrivals))
+        state = arrived(state, Arrival(index, barrier, thread.floor))
         if barrier.waits:
-            return [Step(index, _with_thread(state, index, thread._replace(waits=True)))]
+            return [Step(index, with_thread(state, index, thread._replace(waits=True)))]
         return [self._step(state, index, thread)]
 
-    def _settled(self, state: State) -> State:
-        """The state once every barrier that is complete has let its threads go."""
-        groups: dict[Hashable, list[Arrival]] = {}
-        for arrival in state.arrivals:
-            groups.setdefault(_meeting(arrival.barrier), []).append(arrival)
-        for group in groups.values():
-            if self._is_complete(state, group[0].barrier, group):
-                return self._settled(self._released(state, group))
-        return state
+    # Rule 13
 
-    def _is_complete(self, state: State, barrier: Barrier, group: list[Arrival]) -> bool:
-        if barrier.quorum:
-            return len(group) >= barrier.quorum
-        arrived = {other.thread for other in group}
-        return all(index in arrived or _is_at_end(state.threads[index]) for index in barrier.members)
+    def _copy(self, state: State, index: int, copy: Copy) -> list[Step]:
+        thread = state.threads[index]
+        begun = issued(state, thread, copy)
+        if begun is None:
+            raise self.threads.error(
+                index, thread.at, "issued again before a full wait_group has taken the copy before"
+            )
+        return [self._step(begun[0], index, begun[1])]
 
-    def _released(self, state: State, group: list[Arrival]) -> State:
-        """What others at the same barrier have seen, every thread that waited has seen now."""
-        threads = list(state.threads)
-        results = group[0].barrier.results
-        returned = results({member.thread: member.barrier.gives for member in group}) if results else {}
-        seen: dict[int, View] = {}
-        for member in group:
-            number = member.barrier.barrier
-            seen[number] = join(state.orders, seen.get(number, member.floor), member.floor)
-        for member in group:
-            if member.barrier.waits:
-                thread = threads[member.thread]
-                floor = seen[member.barrier.barrier] if member.barrier.orders else member.floor
-                at = self._after(member.thread, thread, returned.get(member.thread), state.late)
-                threads[member.thread] = thread._replace(at=at, floor=floor, waits=False)
-        arrivals = tuple(other for other in state.arrivals if other not in group)
-        return state._replace(threads=tuple(threads), arrivals=arrivals)
+    def _wait_for_copies(self, state: State, index: int, wait: WaitForCopies) -> list[Step]:
+        thread = waited(state, state.threads[index], wait)
+        return [] if thread is None else [self._step(state, index, thread)]
 
     # Time
 
@@ -305,9 +324,7 @@ class Model:
         polled = thread.polled
         if polled and (at.request is None or any(loop not in at.request.wait_loops for loop, _, _ in polled)):
             polled = NOTHING
-        # Built directly: _replace takes three times as long.
-        thread = Thread(at, thread.floor, thread.fenced, thread.pending, thread.writes, thread.waits, polled)
-        return Step(index, _with_thread(state, index, thread), read, wrote)
+        return Step(index, with_thread(state, index, thread._replace(at=at, polled=polled)), read, wrote)
 
     def _after(self, index: int, thread: Thread, value: Any, late: bool) -> ProgramState:
         at = thread.at
@@ -323,10 +340,6 @@ class Model:
         return number
 
 
-def _is_at_end(thread: Thread) -> bool:
-    return thread.at.request is None
-
-
 def _goes_forward(before: Thread, step: Step) -> bool:
     after = step.state.threads[step.thread]
     return after.waits or after.at.position > before.at.position
@@ -339,19 +352,5 @@ def _polled(thread: Thread, load: Load, message: int) -> frozenset[tuple[int | N
     return (here or seen) | {(load.poll, load.location, message)}
 
 
-def _with_thread(state: State, index: int, thread: Thread) -> State:
-    threads = replaced(state.threads, index, thread)
-    return State(threads, state.orders, state.fences, state.arrivals, state.late)
-
-
 def _has_ended(step: Step) -> bool:
-    return _is_at_end(step.state.threads[step.thread])
-
-
-def _disagree(one: Barrier, other: Barrier) -> bool:
-    return one.quorum != other.quorum and (one.block, one.barrier) == (other.block, other.barrier)
-
-
-def _meeting(barrier: Barrier) -> Hashable:
-    """Equal for all that count for the same completion: with a thread count by barrier, without one by instance."""
-    return barrier.block, barrier.barrier if barrier.quorum else None, None if barrier.quorum else barrier.instance
+    return is_at_end(step.state.threads[step.thread])

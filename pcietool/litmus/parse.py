@@ -34,6 +34,7 @@ class _Parser:
         self._cursor = cursor
         self._locations: dict[str, int] = {}
         self._memory: dict[str, int] = {}
+        self._without_native_atomics: set[int] = set()
         self._initial: dict[tuple[int, str], tuple[int, Token]] = {}
 
     def read(self) -> LitmusTest:
@@ -62,6 +63,7 @@ class _Parser:
             question=question,
             # ~exists and forall say by themselves what must not happen.
             expectation=expected or Expectation(None if quantifier == "exists" else "forbidden"),
+            without_native_atomics=frozenset(self._without_native_atomics),
         )
 
     def _description(self) -> tuple[str, Expectation | None]:
@@ -87,7 +89,7 @@ class _Parser:
         raise self._cursor.unexpected(at, "allowed or forbidden")
 
     def _initial_state(self) -> None:
-        """{ x=0; P1:r1=0; }"""
+        """{ x=0; y=0 without native atomics; P1:r1=0; }"""
         cursor = self._cursor
         cursor.expect("{")
         while not cursor.accept("}"):
@@ -106,6 +108,10 @@ class _Parser:
                     raise cursor.error(f"location {name.text} is initialised twice", name)
                 self._locations[name.text] = len(self._locations)
                 self._memory[name.text] = self._initial_value()
+                if cursor.accept("without"):
+                    for word in ("native", "atomics"):
+                        cursor.expect(word)
+                    self._without_native_atomics.add(self._locations[name.text])
             if not cursor.at("}", ";"):
                 raise cursor.unexpected(cursor.peek(), "; or }")
 

@@ -67,6 +67,31 @@ class Rmw(Access):
 
 
 @dataclass(frozen=True, slots=True)
+class Copy(Access):
+    """A bulk copy of one location, to `location`."""
+
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit(Instruction):
+    """Makes a group of the copies so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitForCopies(Instruction):
+    """For all groups but the last `left`: until they are done, or have read their sources."""
+
+    left: int
+    reads_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyFence(Instruction):
+    """Between generic accesses and bulk copies."""
+
+
+@dataclass(frozen=True, slots=True)
 class Fence(Instruction):
     sequential: bool
     scope: Scope
@@ -161,3 +186,5 @@ class LitmusTest:
     memory: tuple[int, ...]
     question: Question
     expectation: Expectation
+    without_native_atomics: frozenset[int] = frozenset()
+    """Locations whose home has none."""

@@ -82,6 +82,32 @@ class Pause(Request):
     """The thread can only go on when time has passed."""
 
 
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Copy(Request):
+    """A bulk copy, done by thread `agent`, which begins with this state, a load; a store follows, then it ends."""
+
+    agent: int
+    begins: ProgramState
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Commit(Request):
+    """Makes a group of the thread's copies so far."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WaitForCopies(Request):
+    """Until all committed groups but the last `left` are done, or have at least read their sources."""
+
+    left: int
+    reads_only: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProxyFence(Request):
+    """Between the thread's own accesses and its bulk copies."""
+
+
 @dataclass(slots=True, eq=False)
 class ProgramState:
     """Where a thread is in its program and what its registers hold. One object for each: two go on differently."""
@@ -108,6 +134,9 @@ class Threads(Protocol):
     @property
     def deadlines(self) -> bool:
         """Whether waits end when time passes; if not, time never does."""
+
+    def is_parted(self, thread: int, location: int) -> bool:
+        """Whether an RMW of this thread is a read and a write there: the location's home has no native atomics."""
 
     def begin(self, thread: int) -> ProgramState: ...
 

@@ -53,6 +53,10 @@ class Thread(NamedTuple):
     """For a barrier."""
     polled: frozenset[tuple[int | None, int, int]]
     """(wait loop, location, message) of what a wait loop has seen since there was news for it."""
+    proxied: View
+    """The floor at the last proxy fence."""
+    groups: tuple[tuple[int, ...], ...]
+    """Agents of bulk copies that no full wait has taken, by group; the last group is not committed yet."""
 
 
 class Arrival(NamedTuple):
@@ -81,6 +85,15 @@ class Step(NamedTuple):
     state: State
     read: int | None = None
     wrote: int | None = None
+
+
+def is_at_end(thread: Thread) -> bool:
+    return thread.at.request is None
+
+
+def with_thread(state: State, index: int, thread: Thread) -> State:
+    threads = replaced(state.threads, index, thread)
+    return State(threads, state.orders, state.fences, state.arrivals, state.late)
 
 
 def join(orders: tuple[tuple[int, ...], ...], one: View, other: View) -> View:

@@ -16,13 +16,17 @@ from pcietool.litmus.program import (
     Arithmetic,
     Barrier,
     Branch,
+    Commit,
+    Copy,
     Fence,
     Instruction,
     LitmusTest,
     Load,
     Operand,
+    ProxyFence,
     Rmw,
     Store,
+    WaitForCopies,
     common_scope,
 )
 from pcietool.litmus.state import replaced
@@ -31,6 +35,9 @@ LARGEST_BITS = 256
 """Of a value: enough for any sum that tells stores apart, and a loop that multiplies ends."""
 MAX_STEPS = 2_000
 """Of one execution. A litmus test that needs more counts or stores in a loop without end."""
+
+AGENT_READS, AGENT_WRITES, AGENT_DONE = range(3)
+"""Positions in the program of a bulk copy's agent."""
 
 Registers = tuple[int, ...]
 
@@ -48,9 +55,14 @@ class LitmusThreads:
     def __init__(self, test: LitmusTest) -> None:
         self.name = test.name
         self.memory = test.memory
-        self.nearness = [[common_scope(a, b) for b in test.threads] for a in test.threads]
         self._test = test
         self._codes = [thread.code for thread in test.threads]
+        self._agents = [
+            (thread, copy) for thread, code in enumerate(self._codes) for copy in code if isinstance(copy, Copy)
+        ]
+        """Who issues which copy. Agents are threads behind those of the test."""
+        places = [*test.threads, *(test.threads[thread] for thread, _ in self._agents)]
+        self.nearness = [[common_scope(a, b) for b in places] for a in places]
         self._states: dict[tuple[int, int, Registers], LitmusState] = {}
         self._makers: dict[type[Instruction], Callable[[int, Any, Registers], requests.Request]] = {
             Load: self._load,
@@ -58,20 +70,31 @@ class LitmusThreads:
             Rmw: self._rmw,
             Fence: self._fence,
             Barrier: self._barrier,
+            Copy: self._copy,
+            Commit: lambda _, commit, __: requests.Commit(commit.text, private=True),
+            WaitForCopies: self._wait_for_copies,
+            ProxyFence: lambda _, fence, __: requests.ProxyFence(fence.text, private=True),
         }
 
     def begin(self, thread: int) -> LitmusState:
+        if thread >= len(self._codes):
+            return LitmusState(None, position=AGENT_DONE, registers=())
         return self._onward(thread, 0, self._test.threads[thread].initial)
 
     def after(self, thread: int, at: LitmusState, value: Any, late: bool) -> LitmusState:
         registers = at.registers
+        if thread >= len(self._codes):
+            return self._agent_after(thread, at, value)
         instruction = self._codes[thread][at.position]
         if isinstance(instruction, Load | Rmw) and instruction.register is not None:
             registers = replaced(registers, instruction.register, value)
         return self._onward(thread, at.position + 1, registers)
 
+    def is_parted(self, thread: int, location: int) -> bool:
+        return location in self._test.without_native_atomics
+
     def label(self, thread: int) -> str:
-        return f"P{thread}"
+        return f"P{thread}" if thread < len(self._codes) else f"copy by P{self._agents[thread - len(self._codes)][0]}"
 
     def error(self, thread: int, at: LitmusState, text: str) -> ConfigError:
         return self._error(self._codes[thread][at.position], text)
@@ -169,6 +192,28 @@ class LitmusThreads:
             members=self._members(block, barrier.instance),
             waits=barrier.waits,
         )
+
+    # Bulk copies
+
+    def _copy(self, thread: int, copy: Copy, registers: Registers) -> requests.Request:
+        agent = len(self._codes) + next(n for n, (_, other) in enumerate(self._agents) if other is copy)
+        load = requests.Load(f"reads {self._name(copy.source)}", location=copy.source, strong=False, scope=copy.scope)
+        begins = LitmusState(load, position=AGENT_READS, registers=())
+        return requests.Copy(copy.text, private=True, agent=agent, begins=begins)
+
+    def _agent_after(self, agent: int, at: LitmusState, value: Any) -> LitmusState:
+        if at.position == AGENT_WRITES:
+            return LitmusState(None, position=AGENT_DONE, registers=())
+        copy = self._agents[agent - len(self._codes)][1]
+        text = f"writes {self._name(copy.location)}, {value}"
+        store = requests.Store(text, location=copy.location, strong=False, scope=copy.scope, value=value)
+        return LitmusState(store, position=AGENT_WRITES, registers=())
+
+    def _name(self, location: int) -> str:
+        return self._test.locations[location]
+
+    def _wait_for_copies(self, thread: int, wait: WaitForCopies, registers: Registers) -> requests.Request:
+        return requests.WaitForCopies(wait.text, private=True, left=wait.left, reads_only=wait.reads_only)
 
     def _block(self, thread: int) -> tuple[int, int]:
         place = self._test.threads[thread]

@@ -327,7 +327,7 @@ class EmulatedMachine(Machine):
             for launch in launches
         ]
         observed = [Observed(buffer.address, dtype, count) for buffer, dtype, count in observe]
-        return explore(grids, self.memory, observed, max_states)
+        return explore(grids, self.memory, self.engine.fabric.is_native, observed, max_states)
 
     def _reset_watches(self, deadline_s: float) -> None:
         for watch, records in zip(self._watches, self._records, strict=True):

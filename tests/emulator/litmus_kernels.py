@@ -1,6 +1,7 @@
 """Litmus tests as PTX kernels: one launch a GPU, columns of one CTA as threads of one block.
 
-Barriers are left out: theirs count instances, which PTX has none of.
+Barriers are left out, since theirs count instances, which PTX has none of; so are bulk copies, which are not explored in
+kernels, and homes without native atomics, which are the fabric's business there.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import numpy as np
 from emulated_programs import PTX_HEAD
 
+from pcietool.emulator.fabric import load_fabric
 from pcietool.litmus.instructions import ATOMICS, BRANCHES
 from pcietool.litmus.program import (
     Access,
     Arithmetic,
     Barrier,
     Branch,
+    Copy,
     Fence,
     Instruction,
     LitmusTest,
@@ -31,13 +34,16 @@ SCOPES = ("cta", "gpu", "sys")
 
 
 def is_translatable(test: LitmusTest) -> bool:
-    return not any(isinstance(one, Barrier) for thread in test.threads for one in thread.code)
+    code = [one for thread in test.threads for one in thread.code]
+    return not test.without_native_atomics and not any(isinstance(one, Barrier | Copy) for one in code)
 
 
 def ptx_outcomes(test: LitmusTest) -> tuple[set[tuple[int, ...]], int]:
     """The values of the question's items in every execution of the test's kernels, and how many states hang."""
     gpus = sorted({thread.gpu for thread in test.threads})
-    with EmulatedMachine.open("pcie5-switch4", list(range(len(gpus)))) as machine:
+    spec = load_fabric("h200-nvlink2")  # its links have native atomics
+    wide = spec.model_copy(update={"gpu": spec.gpu.model_copy(update={"count": len(gpus)})})
+    with EmulatedMachine(wide, range(len(gpus)), seed=0) as machine:
         memory = machine.alloc(on_device(0), 128 * len(test.locations), "locations")
         values = np.zeros((len(test.locations), 32), np.uint32)
         values[:, 0] = np.array(test.memory, np.int64).astype(np.uint32)

@@ -111,6 +111,15 @@ def test_shared_memory_belongs_to_its_block(two_gpus, sync, sums):
     assert word.read(np.uint32)[0] == 0
 
 
+@pytest.mark.parametrize(("fabric", "sums"), [("h200-nvlink2", {2}), ("pcie5-switch4", {1, 2})])
+def test_atomics_lose_updates_where_the_link_has_no_native_ones(fabric, sums):
+    with EmulatedMachine.open(fabric, [0, 1]) as machine:
+        word = machine.alloc(on_device(0), 8, "word")
+        kernel = ptx_program("atom.add.acq_rel.sys.global.u32 %r1, [%a], 1; ret;").kernel("k")
+        found = machine.explore([Launch(gpu, kernel, 1, 1, (word, word)) for gpu in (0, 1)], [(word, np.uint32, 1)])
+    assert set(found.outcomes) == {(total,) for total in sums}
+
+
 def explored_ptx(machine, body, threads=2, **options):
     memory = machine.alloc(on_device(0), 64, "memory")
     launch = Launch(0, ptx_program(body, **options).kernel("k"), 1, threads, (memory, memory))

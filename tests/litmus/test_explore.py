@@ -109,6 +109,31 @@ def test_division_by_zero_is_an_error():
         explored("ld r0, 0 | ld r0, 0 ; div r1, 1, r0 ;", "exists (P0:r1 = 0)")
 
 
+COPY = "fence.proxy.async ; cp.async.bulk [y], [x] ; cp.async.bulk.commit_group ; WAIT"
+
+
+def copied(wait: str, places: str = "P0@cta 0,gpu 0") -> Exploration:
+    return explored(f"st.weak x, 1 ; {COPY.replace('WAIT', wait)} ; ld.weak r0, y ;", "exists (P0:r0 = 0)", places)
+
+
+def test_a_bulk_copy_is_somebody_else_until_its_thread_has_waited():
+    found = copied("cp.async.bulk.wait_group.read 0")
+    (outcome,) = found.sought
+    lines = interleaving(found.model, found.outcomes[outcome])
+    assert "copy by P0: reads x -> 1 (stored by P0)" in lines
+    assert "copy by P0: writes y, 1" in lines
+    assert outcomes(copied("cp.async.bulk.wait_group 0")) == {"P0:r0=1"}
+
+
+def test_a_copy_that_is_issued_again_has_to_be_waited_for():
+    body = "LC00: cp.async.bulk [y], [x] ; cp.async.bulk.commit_group ; WAIT ; add r0, r0, 1 ; bne r0, 2, LC00 ;"
+    one_thread = "P0@cta 0,gpu 0"
+    waiting = body.replace("WAIT", "cp.async.bulk.wait_group 0")
+    assert outcomes(explored(waiting, "exists (P0:r0 = 2)", one_thread)) == {"P0:r0=2"}
+    with pytest.raises(ConfigError, match="test line 4: issued again before a full wait_group"):
+        explored(body.replace("WAIT", "cp.async.bulk.wait_group.read 0"), "exists (P0:r0 = 2)", one_thread)
+
+
 ONE_BLOCK = "P0@cta 0,gpu 0 | P1@cta 0,gpu 0"
 
 
