@@ -73,6 +73,10 @@ class Engine(EventQueue):
     def misaligned(self, thread: Thread, address: int, nbytes: int) -> None:
         raise EmulationError(f"misaligned {nbytes} byte access to shared memory at offset {address}")
 
+    def crossing(self, device: int, address: int, data: bytes) -> tuple[int, bytes]:
+        """(where, what): a copy by `device` to `address` as it arrives. Only a fault changes either."""
+        return address, data
+
     # -- running threads --------------------------------------------------------------------------------------------
 
     def resume(self, thread: Thread, value: Any) -> None:

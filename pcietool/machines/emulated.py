@@ -6,6 +6,7 @@ Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, Literal
 
 import numpy as np
@@ -16,10 +17,12 @@ from pcietool.compiler import compile_source
 from pcietool.emulator.deadlock import proved
 from pcietool.emulator.engine import Engine
 from pcietool.emulator.fabric import Fabric, FabricSpec, load_fabric
+from pcietool.emulator.faults import FaultyEngine
+from pcietool.emulator.faulty_routes import FaultyFabric
 from pcietool.emulator.grids import DeviceState, GridSpec, resident_blocks
 from pcietool.emulator.lower import Lowered, lower
 from pcietool.emulator.memory import HOST, Memory, Segment
-from pcietool.errors import CompileError, UsageError
+from pcietool.errors import CompileError, EmulationError, UsageError
 from pcietool.machines.arguments import bit_patterns
 from pcietool.machines.base import (
     Backend,
@@ -39,7 +42,7 @@ from pcietool.machines.base import (
     Place,
     Program,
 )
-from pcietool.machines.emulated_copies import start_copies
+from pcietool.machines.emulated_copies import deliver, start_copies
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 from pcietool.ptx.model import Function
 from pcietool.ptx.parser import parse
@@ -52,6 +55,12 @@ def shared_bytes(function: Function, dynamic: int) -> int:
     """Shared memory of one block: a dynamic array starts behind the static variables, aligned."""
     starts = [v.offset for v in function.variables.values() if v.space == "shared" and not v.bytes]
     return max([function.shared_bytes, *starts]) + dynamic
+
+
+def _engine(memory: Memory, spec: FabricSpec, seed: int) -> Engine:
+    if spec.fault is None:
+        return Engine(memory, Fabric(spec, seed), MAX_EVENTS)
+    return FaultyEngine(memory, FaultyFabric(spec, seed), MAX_EVENTS)
 
 
 class EmulatedBuffer(Buffer):
@@ -130,7 +139,7 @@ class EmulatedMachine(Machine):
         self.seed = seed
         self.label = f"fabric {spec.name}"
         self.memory = Memory(spec.gpu.count)
-        self.engine = Engine(self.memory, Fabric(spec, seed), MAX_EVENTS)
+        self.engine = _engine(self.memory, spec, seed)
         self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
         self.allocated: dict[Place, int] = {}
         self._gpus = tuple(gpus)
@@ -180,6 +189,7 @@ class EmulatedMachine(Machine):
             "fabric": self.spec.name,
             "fabric_description": self.spec.description,
             "figures_by_source": self.spec.sources(),
+            "fault": self.spec.fault and self.spec.fault.model_dump(mode="json"),
             "seed": self.seed,
         }
 
@@ -210,7 +220,6 @@ class EmulatedMachine(Machine):
         return EmulatedBuffer(self, home, nbytes, name)
 
     def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
-        dst.write(src.read(np.uint8, nbytes))
         start = self.engine.now
         ends = [HOST if b.place.device is None else b.place.device for b in (src, dst)]
         hops = [(ends[0], HOST), (HOST, ends[1])] if engine == "staged" else [(ends[0], ends[1])]
@@ -218,7 +227,10 @@ class EmulatedMachine(Machine):
         for hop in hops:
             if hop[0] != hop[1]:
                 arrived = self.engine.fabric.routes[hop].write(arrived, nbytes, coalesced=True)
+        if arrived == inf:
+            raise EmulationError(f"a copy from {ends[0]} to {ends[1]} never arrives: {self.spec.fault}")
         self.engine.now = arrived
+        deliver(self.engine, ends[0], dst.address, src.read(np.uint8, nbytes).tobytes())
         return arrived - start
 
     # -- running ----------------------------------------------------------------------------------------------------
@@ -271,7 +283,8 @@ class EmulatedMachine(Machine):
             device: state.ended_ns - (state.started_ns or 0.0)
             for device, state in ((device, self._states[self._gpus[device]]) for device in used)
         }
-        engine.now = max([engine.now, *(self._states[self._gpus[device]].ended_ns for device in used)])
+        ended = [self._states[self._gpus[device]].ended_ns for device in used]
+        engine.now = max([engine.now, *(time for time in ended if time < inf)])
         return Outcome(
             elapsed,
             self._hang(proof),
@@ -289,7 +302,7 @@ class EmulatedMachine(Machine):
             proof = proof or proved(engine, self._states)
             parked = engine.loads.parked_threads()
             deadline = min((thread.block.deadline_ns for thread in parked), default=None)
-            if deadline is None or deadline == float("inf"):
+            if deadline is None or deadline == inf:
                 break  # nobody has a deadline: on hardware only the host's join timeout ends this
             engine.now = max(engine.now, deadline + 1)
             for thread, poll in parked.items():
@@ -297,6 +310,8 @@ class EmulatedMachine(Machine):
                     engine.loads.unpark(thread, poll, engine.now)
             engine.drain()
         engine.forget_alarms()
+        if engine.never:  # threads may have ended whose stores are still on their way
+            proof = proof or proved(engine, self._states)
         return proof
 
     def _hang(self, proof: tuple[BlockedThread, ...]) -> Hang | None:
@@ -306,7 +321,7 @@ class EmulatedMachine(Machine):
             for watch, buffer in zip(watches, self._records, strict=True)
             for record in decode_records(buffer.read(RECORD), int(watch["records_taken"]))
         )
-        stuck = bool(self.engine.live)
+        stuck = bool(self.engine.live or self.engine.never)
         if not stuck and not any(watch["gave_up"] for watch in watches):
             return None
         dropped = sum(max(0, int(watch["records_taken"]) - MAX_RECORDS) for watch in watches)

@@ -51,19 +51,23 @@ def start_copies(
         engine.at(arrived, land, step)
 
     def land(step: StreamCopy, _: Any) -> None:
-        segment, offset = engine.memory.find(step.dst.address, 1)
-        segment.array()[offset : offset + step.nbytes] = step.src.read(count=step.nbytes)
-        engine.loads.changed(step.dst.address, step.nbytes)
+        deliver(engine, _home(step.src), step.dst.address, step.src.read(count=step.nbytes).tobytes())
         span.ended_ns = max(span.ended_ns, engine.now)
         next_step(False)
 
     def store(step: StreamWrite, _: Any) -> None:
-        segment, offset = engine.memory.find(step.word.address, WORD_BYTES)
-        segment.views[WORD_BYTES][offset // WORD_BYTES] = step.value
-        engine.loads.changed(step.word.address, WORD_BYTES)
+        deliver(engine, gpu, step.word.address, step.value.to_bytes(WORD_BYTES, "little"))
 
     engine.at(start, next_step, True)
     return span
+
+
+def deliver(engine: Engine, device: int, address: int, data: bytes) -> None:
+    """Bytes that the copy engine of `device`, or the host, has sent arrive: wakes whoever polls them."""
+    address, data = engine.crossing(device, address, data)
+    segment, offset = engine.memory.find(address, 1)
+    segment.raw[offset : offset + len(data)] = data
+    engine.loads.changed(address, len(data))
 
 
 def _home(buffer: Buffer) -> int:
