@@ -97,9 +97,9 @@ class Bulk:
             device.written(route, landed)
         group = thread.groups[-1]
         group.read, group.done = max(group.read, read), max(group.done, done)
-        self.engine.at(landed, self._land, (segment, offset, data), thread.writer)
+        self.engine.at(landed, self.land, (segment, offset, data), thread.writer)
 
-    def _land(self, write: tuple[Segment, int, bytes], writer: Writer) -> None:
+    def land(self, write: tuple[Segment, int, bytes], writer: Writer) -> None:
         segment, offset, data = write
         segment.raw[offset : offset + len(data)] = data
         segment.writers[offset] = writer

@@ -22,6 +22,7 @@ from pcietool.emulator.faulty_routes import FaultyFabric
 from pcietool.emulator.grids import DeviceState, GridSpec, resident_blocks
 from pcietool.emulator.lower import Lowered, lower
 from pcietool.emulator.memory import HOST, Memory, Segment
+from pcietool.emulator.trace import EventTrace, TracedEngine, TracedFaultyEngine
 from pcietool.errors import CompileError, EmulationError, UsageError
 from pcietool.machines.arguments import bit_patterns
 from pcietool.machines.base import (
@@ -57,10 +58,15 @@ def shared_bytes(function: Function, dynamic: int) -> int:
     return max([function.shared_bytes, *starts]) + dynamic
 
 
-def _engine(memory: Memory, spec: FabricSpec, seed: int) -> Engine:
+def _engine(memory: Memory, spec: FabricSpec, seed: int, trace: EventTrace | None) -> Engine:
+    """The engine that does no more than it has to."""
     if spec.fault is None:
-        return Engine(memory, Fabric(spec, seed), MAX_EVENTS)
-    return FaultyEngine(memory, FaultyFabric(spec, seed), MAX_EVENTS)
+        fabric = Fabric(spec, seed)
+        return Engine(memory, fabric, MAX_EVENTS) if trace is None else TracedEngine(memory, fabric, MAX_EVENTS, trace)
+    fabric = FaultyFabric(spec, seed)
+    if trace is None:
+        return FaultyEngine(memory, fabric, MAX_EVENTS)
+    return TracedFaultyEngine(memory, fabric, MAX_EVENTS, trace)
 
 
 class EmulatedBuffer(Buffer):
@@ -133,13 +139,13 @@ class EmulatedMachine(Machine):
 
     backend: Backend = "emulated"
 
-    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int) -> None:
+    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int, trace: EventTrace | None = None) -> None:
         super().__init__()
         self.spec = spec
         self.seed = seed
         self.label = f"fabric {spec.name}"
         self.memory = Memory(spec.gpu.count)
-        self.engine = _engine(self.memory, spec, seed)
+        self.engine = _engine(self.memory, spec, seed, trace)
         self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
         self.allocated: dict[Place, int] = {}
         self._gpus = tuple(gpus)
@@ -163,14 +169,21 @@ class EmulatedMachine(Machine):
         ]
 
     @classmethod
-    def open(cls, fabric: str = DEFAULT_FABRIC, gpus: Sequence[int] | None = None, seed: int = 0) -> EmulatedMachine:
-        """A machine of the named fabric (or fabric file) with these of its GPUs (default: all)."""
+    def open(
+        cls,
+        fabric: str = DEFAULT_FABRIC,
+        gpus: Sequence[int] | None = None,
+        seed: int = 0,
+        trace: EventTrace | None = None,
+    ) -> EmulatedMachine:
+        """A machine of the named fabric (or fabric file) with these of its GPUs (default: all). Its memory events go
+        to `trace`, if there is one."""
         spec = load_fabric(fabric)
         chosen = range(spec.gpu.count) if gpus is None else gpus
         for gpu in chosen:
             if not 0 <= gpu < spec.gpu.count:
                 raise UsageError(f"no GPU {gpu}: fabric {spec.name} has GPUs 0 to {spec.gpu.count - 1}")
-        return cls(spec, list(chosen), seed)
+        return cls(spec, list(chosen), seed, trace)
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -194,6 +207,8 @@ class EmulatedMachine(Machine):
         }
 
     def close(self) -> None:
+        if isinstance(self.engine, TracedEngine):
+            self.engine.note_unanswered()
         self.memory.segments.clear()
 
     # -- memory and programs ----------------------------------------------------------------------------------------
