@@ -54,8 +54,10 @@ def _print_list(wanted: bool) -> None:
     from pcietool.emulator.fabric import load_fabric, packaged_fabrics
 
     print("fabrics, for --fabric:")
-    for name in packaged_fabrics():
-        print(f"  {name:<18} {load_fabric(name).description}")
+    names = packaged_fabrics()
+    widest = max(map(len, names))
+    for name in names:
+        print(f"  {name:<{widest}}  {load_fabric(name).description}")
     raise typer.Exit()
 
 

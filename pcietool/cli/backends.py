@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
-from pcietool.errors import NothingToRunError
+from pcietool.errors import NothingToRunError, UsageError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -21,7 +21,16 @@ class Runner(Protocol):
 
 
 def choose_backend(common: Common) -> tuple[Backend, str]:
-    """(backend, why)."""
+    """(backend, why). Raises UsageError where real GPUs are to do what only the emulator can."""
+    backend, why = _chosen(common)
+    if common.trace is not None and backend == "cuda":
+        raise UsageError(
+            f"--trace {common.trace}: {why}, and a GPU keeps no record of its memory events; choose --backend emulated"
+        )
+    return backend, why
+
+
+def _chosen(common: Common) -> tuple[Backend, str]:
     if common.fabric is not None:
         return "emulated", f"--fabric {common.fabric}"
     if common.backend is BackendChoice.cuda:
@@ -51,12 +60,17 @@ def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorde
 
 def run_emulated(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
     """In this process: an emulated hang ends by itself."""
+    from pcietool.emulator.trace import EventTrace
     from pcietool.machines import open_machine
     from pcietool.machines.description import describe
     from pcietool.probes import PROBES
 
     _, run = PROBES[probe]
-    with open_machine("emulated", common.gpu_names, common.num_gpus, common.fabric, common.seed) as machine:
+    recorder.trace = EventTrace() if common.trace else None
+    opened = open_machine(
+        "emulated", common.gpu_names, common.num_gpus, common.fabric, common.seed, trace=recorder.trace
+    )
+    with opened as machine:
         recorder.describe(describe(machine))
         run(machine, config, recorder)
 

@@ -113,6 +113,15 @@ class Common:
     raw: Annotated[
         bool, typer.Option("--raw", help="Write every sample as .npz beside the JSON file.", rich_help_panel=_OUTPUT)
     ] = False
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            parser=_output_path,
+            help="Write each memory event of an emulated run, for https://ui.perfetto.dev.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace files that exist.", rich_help_panel=_OUTPUT)
     ] = False
@@ -155,6 +164,8 @@ class Common:
     def _check_output(self) -> None:
         if self.csv == STDOUT:
             raise UsageError("--csv needs a file; only --json writes to standard output")
+        if self.trace == STDOUT:
+            raise UsageError("--trace needs a file; only --json writes to standard output")
         if self.raw and self.out is None and self.json in (None, STDOUT):
             raise UsageError("--raw writes beside the JSON file; name one with --json FILE or --out DIR")
         if self.quiet and self.verbose:

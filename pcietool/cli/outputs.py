@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pcietool.cli.options import STDOUT, Common
 from pcietool.errors import UsageError
 from pcietool.probes.base import ProbeResult
 from pcietool.report import files
 from pcietool.report.result import Document, raw_samples, tidy_rows
+
+if TYPE_CHECKING:
+    from pcietool.emulator.trace import EventTrace
 
 
 @dataclass(frozen=True)
@@ -20,6 +24,7 @@ class Outputs:
     json: tuple[Path, ...]
     csv: tuple[Path, ...]
     npz: tuple[Path, ...]
+    trace: tuple[Path, ...]
     json_on_stdout: bool
     overwrite: bool
 
@@ -34,13 +39,14 @@ class Outputs:
         npz = [path.with_suffix(".npz") for path in json] if common.raw else []
         if common.out:
             files.ensure_directory(common.out)
-        outputs = cls(tuple(json), tuple(csv), tuple(npz), common.json == STDOUT, common.overwrite)
+        trace = (common.trace,) if common.trace else ()
+        outputs = cls(tuple(json), tuple(csv), tuple(npz), trace, common.json == STDOUT, common.overwrite)
         outputs._check()
         return outputs
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        return self.json + self.csv + self.npz
+        return self.json + self.csv + self.npz + self.trace
 
     def write(self, document: Document, results: Sequence[ProbeResult], wrote: Callable[[str], None]) -> None:
         """Writes every file and says so. Raises OutputError."""
@@ -53,6 +59,25 @@ class Outputs:
         for path in self.npz:
             files.write_npz(raw_samples(results), path, self.overwrite)
             wrote(f"wrote {path}")
+
+    def write_trace(self, trace: EventTrace, document: Document, wrote: Callable[[str], None]) -> None:
+        """The memory events of the run that gave `document`. Raises OutputError."""
+        from pcietool.report.trace import trace_lines
+
+        run = {
+            "command": document["probes"][0]["name"],
+            "version": document["tool"]["version"],
+            "backend": document["backend"],
+            "config": document["config"],
+        }
+        for path in self.trace:
+            files.write_text(trace_lines(trace, run), path, self.overwrite)
+            wrote(f"wrote {path}; https://ui.perfetto.dev opens it")
+            if trace.left_out:
+                wrote(
+                    f"{path} ends after the first {trace.limit:,} events, {trace.left_out:,} are missing: measure less,"
+                    " with --transport, -g or --iters"
+                )
 
     def _check(self) -> None:
         for path in self.paths:

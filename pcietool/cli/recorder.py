@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.status import Status as Spinner
@@ -13,6 +13,9 @@ from rich.text import Text
 
 from pcietool.probes.base import ProbeResult, Status
 from pcietool.units import MISSING
+
+if TYPE_CHECKING:
+    from pcietool.emulator.trace import EventTrace
 
 
 class Recorder:
@@ -23,6 +26,8 @@ class Recorder:
         self.results: list[ProbeResult] = []
         self.begun: ProbeResult | None = None
         """A part that grows, and is not finished yet."""
+        self.trace: EventTrace | None = None
+        """The memory events of an emulated run, if the user wants them."""
         self.opening = ""
         """Noted once there is a machine: a machine that cannot be opened leaves its error, and nothing else."""
         self._console = console

@@ -97,6 +97,8 @@ def run_probe(
     document = report.build_document(machine, _effective_config(config, common, machine), recorder.results, stopwatch)
     try:
         outputs.write(document, recorder.results, recorder.note)
+        if recorder.trace is not None:
+            outputs.write_trace(recorder.trace, document, recorder.note)
     finally:
         _print(document, recorder.results, columns, common, outputs.json_on_stdout, hint)
     if failure:

@@ -104,9 +104,9 @@ class Bulk:
         group = thread.groups[-1]
         group.read, group.done = max(group.read, read), max(group.done, done)
         group.copies.append(self.order.begin_copy(thread, op))
-        self.engine.at(landed, self._land, (segment, offset, data), group.copies[-1])
+        self.engine.at(landed, self.land, (segment, offset, data), group.copies[-1])
 
-    def _land(self, write: tuple[Segment, int, bytes], stamp: Stamp) -> None:
+    def land(self, write: tuple[Segment, int, bytes], stamp: Stamp) -> None:
         segment, offset, data = write
         self.order.write_bytes(segment, offset, data, stamp)
         if self.engine.watched:

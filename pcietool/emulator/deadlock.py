@@ -5,15 +5,20 @@ Must only describe; ending the run is the machine's business.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pcietool.emulator.engine import Engine
+from pcietool.emulator.fault_spec import StuckLink
 from pcietool.emulator.grids import Block, DeviceState
+from pcietool.emulator.memory import Writer
+from pcietool.emulator.ops import located
+from pcietool.emulator.order import Store
 from pcietool.machines.base import BlockedThread
 
 
 def proved(engine: Engine, devices: Iterable[DeviceState]) -> tuple[BlockedThread, ...]:
-    """Every thread that waits: first at a word nobody will write, then at a barrier somebody will not reach."""
+    """Every thread that waits: first for a link on which nothing moves, then at a word nobody will write, then at a
+    barrier somebody will not reach."""
     polling = [
         BlockedThread(
             device=parked.thread.block.device.index,
@@ -27,16 +32,43 @@ def proved(engine: Engine, devices: Iterable[DeviceState]) -> tuple[BlockedThrea
         for watched in engine.watched.values()
         for parked in watched
     ]
-    gathering = [
-        blocked
-        for device in devices
-        if device.grid
-        for block in device.grid.running
-        for blocked in (*_at_barriers(block), *_at_mbarriers(block))
-    ]
+    blocks = [block for device in devices if device.grid for block in device.grid.running]
+    gathering = [blocked for block in blocks for blocked in (*_at_barriers(block), *_at_mbarriers(block))]
+    fault = engine.fabric.spec.fault
+    stuck = [*_unanswered(blocks, fault), *_undelivered(engine, fault)] if isinstance(fault, StuckLink) else []
     return tuple(
-        w for group in (polling, gathering) for w in sorted(group, key=lambda w: (w.device, w.block, w.thread))
+        w for group in (stuck, polling, gathering) for w in sorted(group, key=lambda w: (w.device, w.block, w.thread))
     )
+
+
+def _unanswered(blocks: Iterable[Block], link: StuckLink) -> Iterator[BlockedThread]:
+    """Threads that wait for no other thread: what remains is an answer over the link."""
+    for block in blocks:
+        waiting = {thread for barrier in block.barriers.values() for thread in barrier.waiting}
+        waiting |= {thread for barrier in block.mbarriers.values() for thread in barrier.waiting}
+        waiting |= {thread for lanes in block.warps.values() for thread in lanes}
+        for thread in block.threads:
+            frame = thread.generator.gi_frame
+            if frame is None or thread.parked or thread in waiting:
+                continue
+            instruction = block.grid.lowered.instructions.get(frame.f_lineno)
+            source = "its start" if instruction is None else located(instruction)
+            yield _at_link(thread.writer, source, f"waits for an answer over {link.describe()}")
+
+
+def _undelivered(engine: Engine, link: StuckLink) -> Iterator[BlockedThread]:
+    """Who stored what never lands, once a thread: its kernel waits for that store at its end."""
+    stores: dict[Writer, Store] = {}
+    for action, what, stamp in engine.never:
+        if action == engine.stores.land:
+            stores.setdefault(engine.order.writer(stamp), what)
+    for writer, (op, (segment, offset), _) in stores.items():
+        address = engine.memory.describe(segment.address + offset)
+        yield _at_link(writer, op.where(), f"its store to {address} never lands over {link.describe()}")
+
+
+def _at_link(writer: Writer, source: str, what: str) -> BlockedThread:
+    return BlockedThread(*writer, source=source, address=what, value=None, last_writer=None)
 
 
 def _last_writer(engine: Engine, address: int) -> str | None:

@@ -8,7 +8,7 @@ streams (`grids`), nor where figures come from (`fabric`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from pcietool.emulator.atomics import Atomics
 from pcietool.emulator.bulk import Bulk
@@ -29,6 +29,10 @@ MAX_SLEEP_NS = 1_000_000
 """PTX: nanosleep ends after a millisecond at most."""
 
 
+MemoryOrder: TypeAlias = "Callable[[Engine], TimingOrder]"
+"""Makes the order of an engine's memory."""
+
+
 class Engine(EventQueue):
     """The clock, and everything that happens on one machine."""
 
@@ -37,7 +41,7 @@ class Engine(EventQueue):
         memory: Memory,
         fabric: Fabric,
         max_events: int,
-        order: Callable[[Engine], TimingOrder] = lambda engine: TimingOrder(),
+        order: MemoryOrder = lambda engine: TimingOrder(),
     ) -> None:
         super().__init__(max_events)
         self.memory = memory
@@ -83,6 +87,10 @@ class Engine(EventQueue):
 
     def trap(self) -> None:
         raise EmulationError("the kernel gave up (trap)")
+
+    def crossing(self, device: int, address: int, data: bytes) -> tuple[int, bytes]:
+        """(where, what): a copy by `device` to `address` as it arrives. Only a fault changes either."""
+        return address, data
 
     # -- running threads --------------------------------------------------------------------------------------------
 

@@ -23,6 +23,8 @@ class EventQueue:
     def __init__(self, max_events: int) -> None:
         self.now = 0.0
         self.events = 0
+        self.never: list[Event] = []
+        """What cannot happen any more; only a machine with a fault has any."""
         self.max_events = max_events
         self._buckets: dict[float, list[Event]] = {}
         self._times: list[float] = []

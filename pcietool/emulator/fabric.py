@@ -12,17 +12,14 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from pcietool import data
+from pcietool.emulator.fault_spec import Fault, SlowLink, Strict
 from pcietool.errors import ConfigError
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Figure(_Strict):
+class Figure(Strict):
     """One number of the model and where it comes from."""
 
     value: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
@@ -36,7 +33,7 @@ class Divisor(Figure):
     value: Annotated[float, Field(ge=1e-3, le=1e12, allow_inf_nan=False)]
 
 
-class GpuModel(_Strict):
+class GpuModel(Strict):
     """What all GPUs of the fabric have in common. Times in ns."""
 
     count: Annotated[int, Field(ge=1, le=64)]
@@ -66,7 +63,7 @@ class GpuModel(_Strict):
     graph_node_ns: Figure
 
 
-class LinkModel(_Strict):
+class LinkModel(Strict):
     """One class of link. One-way latencies and fence costs in ns."""
 
     kind: Literal["pcie", "nvlink"]
@@ -85,9 +82,21 @@ class LinkModel(_Strict):
     jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Each crossing takes its latency times 1 +- this, from the seed (assumed)."""
 
+    def slowed(self, times: float) -> LinkModel:
+        """The same link with all latencies `times` longer, and that much less bandwidth."""
+        factors = dict.fromkeys(("write_latency_ns", "read_round_trip_ns", "acknowledge_ns", "flush_ns"), times)
+        factors["bandwidth_gb_s"] = 1 / times
+        figures = {name: getattr(self, name) for name in factors}
+        return self.model_copy(
+            update={
+                name: each.model_copy(update={"value": each.value * factors[name]}) for name, each in figures.items()
+            }
+        )
 
-class FabricSpec(_Strict):
-    """One fabric file. `roots`: GPUs by root complex; pairs under different roots use the `cross` link."""
+
+class FabricSpec(Strict):
+    """One fabric file. `roots`: GPUs by root complex; pairs under different roots use the `cross` link. `fault`: the
+    defect of a machine that has one."""
 
     schema_: Literal["pcietool.fabric/1"] = Field(alias="schema")
     name: str
@@ -98,6 +107,7 @@ class FabricSpec(_Strict):
     cross: LinkModel | None = None
     roots: list[list[int]] | None = None
     host_agent_add_ns: Figure
+    fault: Annotated[Fault, Field(discriminator="kind")] | None = None
 
     @model_validator(mode="after")
     def _roots_cover_all_gpus(self) -> FabricSpec:
@@ -108,11 +118,22 @@ class FabricSpec(_Strict):
                 raise ValueError(f"roots must name each of the {self.gpu.count} GPUs once")
         return self
 
+    @model_validator(mode="after")
+    def _fault_is_of_these_gpus(self) -> FabricSpec:
+        for gpu in self.fault.named() if self.fault else ():
+            if gpu >= self.gpu.count:
+                raise ValueError(f"the fault names GPU {gpu}, and there are GPUs 0 to {self.gpu.count - 1}")
+        return self
+
+    def crosses_roots(self, src: int, dst: int) -> bool:
+        return self.roots is not None and not any(src in root and dst in root for root in self.roots)
+
     def link_between(self, src: int, dst: int) -> LinkModel:
         """The link an access from GPU `src` to memory of GPU `dst` takes."""
-        if self.roots is None or self.cross is None or any(src in root and dst in root for root in self.roots):
-            return self.peer
-        return self.cross
+        link = self.cross if self.cross is not None and self.crosses_roots(src, dst) else self.peer
+        if isinstance(self.fault, SlowLink) and self.fault.has(src, dst):
+            return link.slowed(self.fault.times)
+        return link
 
     def sources(self) -> dict[str, list[str]]:
         """Names of the figures, by source: what a result prints beside modelled numbers."""
@@ -128,28 +149,58 @@ class FabricSpec(_Strict):
 
 
 def packaged_fabrics() -> list[str]:
-    return sorted(path.stem for path in (data.configs_dir() / "fabrics").glob("*.toml"))
+    """Names for `load_fabric`: healthy machines, then those with a fault, such as faulty/stuck-link."""
+    root = data.configs_dir() / "fabrics"
+    names = (path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.toml"))
+    return sorted(names, key=lambda name: (name.count("/"), name))
 
 
 def load_fabric(name_or_path: str) -> FabricSpec:
-    """A packaged fabric by name, or a TOML file by path. Raises ConfigError saying what is wrong and where."""
-    path = data.configs_dir() / "fabrics" / f"{name_or_path}.toml"
-    if name_or_path not in packaged_fabrics():
-        path = Path(name_or_path)
-        if not path.is_file():
-            raise ConfigError(
-                f"unknown fabric '{name_or_path}': neither a file nor one of {', '.join(packaged_fabrics())}"
-            )
+    """A packaged fabric by name, or a TOML file by path. Raises ConfigError saying what is wrong and where.
+
+    A file with a `base` takes every key that it does not have itself from that fabric.
+    """
+    path = _path_of(name_or_path)
+    keys = _read(path)
+    if "base" in keys:
+        keys = _inherited(path, keys.pop("base")) | keys
     try:
-        return FabricSpec.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"fabric {path}: not valid TOML: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"fabric {path}: cannot be read: {error.strerror}") from None
+        return FabricSpec.model_validate(keys)
     except ValidationError as error:
         first: Any = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
         raise ConfigError(f"fabric {path}: {where}: {first['msg']}; the packaged fabrics show every key") from None
+
+
+def _inherited(path: Path, base: object) -> dict[str, Any]:
+    """The keys of the fabric that the file at `path` names as its base."""
+    if not isinstance(base, str):
+        raise ConfigError(f"fabric {path}: base: must be the name of a fabric, or a file")
+    try:
+        keys = _read(_path_of(base))
+    except ConfigError as error:
+        raise ConfigError(f"fabric {path}: base: {error}") from None
+    if "base" in keys:
+        raise ConfigError(f"fabric {path}: base: {base} has a base itself; name that one")
+    return keys
+
+
+def _path_of(name_or_path: str) -> Path:
+    if name_or_path in packaged_fabrics():
+        return data.configs_dir() / "fabrics" / f"{name_or_path}.toml"
+    path = Path(name_or_path)
+    if not path.is_file():
+        raise ConfigError(f"unknown fabric '{name_or_path}': neither a file nor one of {', '.join(packaged_fabrics())}")
+    return path
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"fabric {path}: not valid TOML: {error}") from None
+    except OSError as error:
+        raise ConfigError(f"fabric {path}: cannot be read: {error.strerror}") from None
 
 
 class Port:
@@ -236,7 +287,7 @@ class Fabric:
                 host = -1 in (src, dst)
                 link = spec.host if host else spec.link_between(src, dst)
                 ports = [leaves[src], enters[dst]]
-                if not host and link is spec.cross:
+                if not host and spec.crosses_roots(src, dst):
                     ports.insert(1, between_roots.setdefault((root_of[src], root_of[dst]), Port()))
                 self.routes[src, dst] = Route(link, tuple(ports), self.rng)
 

@@ -76,6 +76,12 @@ class Memory:
                 views[segment.number] = segment.views[size]
         return segment
 
+    def add_alias(self, segment: Segment, name: str, content: bytearray) -> Segment:
+        """Another address, at the same place, whose memory is `content`."""
+        alias = self.alloc(segment.device, 0, name)
+        alias.nbytes, alias.raw, alias.views = segment.nbytes, content, views_of(content)
+        return alias
+
     def free(self, segment: Segment) -> None:
         del self.segments[segment.number]
         self.freed[segment.number] = segment.name

@@ -60,5 +60,10 @@ class Op:
 
     def where(self) -> str:
         """The instruction, for messages: source line if known, and the PTX line."""
-        ptx = f"PTX line {self.instruction.line}: {self.instruction.text}"
-        return f"{self.instruction.source} ({ptx})" if self.instruction.source else ptx
+        return located(self.instruction)
+
+
+def located(instruction: Instruction) -> str:
+    """An instruction for messages: source line if known, and the PTX line."""
+    ptx = f"PTX line {instruction.line}: {instruction.text}"
+    return f"{instruction.source} ({ptx})" if instruction.source else ptx

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pcietool.emulator.memory import Place, Segment
+from pcietool.emulator.memory import Place, Segment, Writer
 from pcietool.emulator.ops import Op
 from pcietool.emulator.views import NOTHING, View
 
@@ -51,6 +51,11 @@ class TimingOrder:
             for n, element in enumerate(value):
                 view[index + n] = element
         segment.writers[offset] = stamp
+
+    def writer(self, stamp: Stamp) -> Writer:
+        """Who made it."""
+        writer: Writer = stamp
+        return writer
 
     def begin_modify(self, thread: Thread, op: Op, place: Place, b: int) -> tuple[int, Stamp]:
         """The first half of a read-modify-write: what it reads, and the stamp that its write lands with."""

@@ -145,6 +145,9 @@ class RandomOrder(TimingOrder):
             self._append(location, segment, at, op.size, stamp, stamp.sources[n])
         segment.writers[offset] = stamp.access.agent.writer
 
+    def writer(self, stamp: IssuedWrite) -> Writer:
+        return stamp.access.agent.writer
+
     def _append(
         self, location: Location, segment: Segment, offset: int, nbytes: int, stamp: IssuedWrite, sources: Sources
     ) -> None:

@@ -237,10 +237,14 @@ class BlockedThread:
     source: str
     """file:line of the load that waits."""
     address: str
-    """Readable: allocation, offset."""
-    value: int
+    """Readable: allocation, offset; or what else it waits for."""
+    value: int | None
+    """What is there now; None where the thread waits for an answer that never comes."""
     last_writer: str | None
     """Who stored the present value, or None if nobody ever did."""
+
+    def __str__(self) -> str:
+        return f"GPU {self.device} block {self.block} thread {self.thread} at {self.source}: {self.address}"
 
 
 @dataclass(frozen=True)

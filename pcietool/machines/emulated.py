@@ -6,7 +6,8 @@ Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from math import inf
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -14,15 +15,14 @@ from numpy.typing import DTypeLike
 from pcietool import data
 from pcietool.compiler import compile_source
 from pcietool.emulator.deadlock import proved
-from pcietool.emulator.engine import Engine
+from pcietool.emulator.engines import Order, engine_of
 from pcietool.emulator.explore import MAX_STATES, KernelExploration, Observed, explore
-from pcietool.emulator.fabric import Fabric, FabricSpec, load_fabric
+from pcietool.emulator.fabric import FabricSpec, load_fabric
 from pcietool.emulator.grids import DeviceState, GridSpec, resident_blocks
-from pcietool.emulator.lower import Lowered, lower
+from pcietool.emulator.lower import Lowered
 from pcietool.emulator.memory import HOST, Memory, Segment
-from pcietool.emulator.order import TimingOrder
-from pcietool.emulator.random_order import RandomOrder
-from pcietool.errors import CompileError, UsageError
+from pcietool.emulator.trace import EventTrace, TracedEngine
+from pcietool.errors import EmulationError, UsageError
 from pcietool.machines.arguments import bit_patterns
 from pcietool.machines.base import (
     Backend,
@@ -42,21 +42,11 @@ from pcietool.machines.base import (
     Place,
     Program,
 )
-from pcietool.machines.emulated_copies import start_copies
+from pcietool.machines.emulated_copies import deliver, start_copies
+from pcietool.machines.emulated_program import EmulatedProgram, shared_bytes
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
-from pcietool.ptx.model import Function
-from pcietool.ptx.parser import parse
 
-MAX_EVENTS = 200_000_000
 DEFAULT_FABRIC = "pcie5-switch4"
-Order: TypeAlias = Literal["timing", "random"]
-"""Of memory: one legal execution, or weak outcomes by seed with a report of unordered accesses."""
-
-
-def shared_bytes(function: Function, dynamic: int) -> int:
-    """Shared memory of one block: a dynamic array starts behind the static variables, aligned."""
-    starts = [v.offset for v in function.variables.values() if v.space == "shared" and not v.bytes]
-    return max([function.shared_bytes, *starts]) + dynamic
 
 
 class EmulatedBuffer(Buffer):
@@ -96,32 +86,6 @@ class EmulatedBuffer(Buffer):
             self._segment = None
 
 
-class EmulatedProgram(Program):
-    """All entries of one source, lowered for machines of one memory order."""
-
-    def __init__(self, source: str, defines: Mapping[str, int], ptx: str, order: Order = "timing") -> None:
-        self.source = source
-        self.defines = dict(defines)
-        self.module = parse(ptx)
-        self.order = order
-        self.lowered = {
-            name: lower(function, inline_weak=order == "timing") for name, function in self.module.entries.items()
-        }
-        self._explored: dict[str, Lowered] = {}
-
-    def kernel(self, name: str) -> Kernel:
-        if name not in self.lowered:
-            raise CompileError(f"{self.source} has no kernel '{name}'; it has {', '.join(self.lowered)}")
-        function = self.lowered[name].function
-        return Kernel(name, tuple(parameter.type for parameter in function.parameters), self)
-
-    def explored(self, name: str) -> Lowered:
-        """The kernel without any access in place, for exploring."""
-        if name not in self._explored:
-            self._explored[name] = lower(self.lowered[name].function, inline_weak=False, inline_shared=False)
-        return self._explored[name]
-
-
 class EmulatedGraph(Graph):
     """Launches that run again with the shorter gaps of a graph."""
 
@@ -139,14 +103,21 @@ class EmulatedMachine(Machine):
 
     backend: Backend = "emulated"
 
-    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int, order: Order) -> None:
+    def __init__(
+        self,
+        spec: FabricSpec,
+        gpus: Sequence[int],
+        seed: int,
+        order: Order = "timing",
+        trace: EventTrace | None = None,
+    ) -> None:
         super().__init__()
         self.spec = spec
         self.seed = seed
         self.order = order
         self.label = f"fabric {spec.name}"
         self.memory = Memory(spec.gpu.count)
-        self.engine = Engine(self.memory, Fabric(spec, seed), MAX_EVENTS, self._memory_order)
+        self.engine = engine_of(self.memory, spec, seed, order, trace)
         self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
         self.allocated: dict[Place, int] = {}
         self._gpus = tuple(gpus)
@@ -176,17 +147,20 @@ class EmulatedMachine(Machine):
         gpus: Sequence[int] | None = None,
         seed: int = 0,
         order: Order = "timing",
+        trace: EventTrace | None = None,
     ) -> EmulatedMachine:
-        """A machine of the named fabric (or fabric file) with these of its GPUs (default: all)."""
+        """A machine of the named fabric (or fabric file) with these of its GPUs (default: all). Its memory events go
+        to `trace`, if there is one. Raises UsageError for random order on a faulty fabric, which is not modelled."""
         spec = load_fabric(fabric)
         chosen = range(spec.gpu.count) if gpus is None else gpus
         for gpu in chosen:
             if not 0 <= gpu < spec.gpu.count:
                 raise UsageError(f"no GPU {gpu}: fabric {spec.name} has GPUs 0 to {spec.gpu.count - 1}")
-        return cls(spec, list(chosen), seed, order)
-
-    def _memory_order(self, engine: Engine) -> TimingOrder:
-        return RandomOrder(engine, self.seed) if self.order == "random" else TimingOrder()
+        if order == "random" and spec.fault is not None:
+            raise UsageError(
+                f"fabric {spec.name} has a fault, which random memory order cannot show; use a healthy one"
+            )
+        return cls(spec, list(chosen), seed, order, trace)
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -205,10 +179,13 @@ class EmulatedMachine(Machine):
             "fabric": self.spec.name,
             "fabric_description": self.spec.description,
             "figures_by_source": self.spec.sources(),
+            "fault": self.spec.fault and self.spec.fault.model_dump(mode="json"),
             "seed": self.seed,
         }
 
     def close(self) -> None:
+        if isinstance(self.engine, TracedEngine):
+            self.engine.note_unanswered()
         self.memory.segments.clear()
 
     # -- memory and programs ----------------------------------------------------------------------------------------
@@ -235,7 +212,6 @@ class EmulatedMachine(Machine):
         return EmulatedBuffer(self, home, nbytes, name)
 
     def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
-        dst.write(src.read(np.uint8, nbytes))
         start = self.engine.now
         ends = [HOST if b.place.device is None else b.place.device for b in (src, dst)]
         hops = [(ends[0], HOST), (HOST, ends[1])] if engine == "staged" else [(ends[0], ends[1])]
@@ -243,7 +219,11 @@ class EmulatedMachine(Machine):
         for hop in hops:
             if hop[0] != hop[1]:
                 arrived = self.engine.fabric.routes[hop].write(arrived, nbytes, coalesced=True)
+        if arrived == inf:
+            raise EmulationError(f"a copy from {ends[0]} to {ends[1]} never arrives: {self.spec.fault}")
         self.engine.now = arrived
+        stamp = self.engine.order.outside("copy engine", ends[0], strong=False)
+        deliver(self.engine, ends[0], dst.address, src.read(np.uint8, nbytes).tobytes(), stamp)
         return arrived - start
 
     # -- running ----------------------------------------------------------------------------------------------------
@@ -299,7 +279,8 @@ class EmulatedMachine(Machine):
             device: state.ended_ns - (state.started_ns or 0.0)
             for device, state in ((device, self._states[self._gpus[device]]) for device in used)
         }
-        engine.now = max([engine.now, *(self._states[self._gpus[device]].ended_ns for device in used)])
+        ended = [self._states[self._gpus[device]].ended_ns for device in used]
+        engine.now = max([engine.now, *(time for time in ended if time < inf)])
         return Outcome(
             elapsed,
             self._hang(proof),
@@ -344,7 +325,7 @@ class EmulatedMachine(Machine):
             proof = proof or proved(engine, self._states)
             parked = engine.loads.parked_threads()
             deadline = min((thread.block.deadline_ns for thread in parked), default=None)
-            if deadline is None or deadline == float("inf"):
+            if deadline is None or deadline == inf:
                 break  # nobody has a deadline: on hardware only the host's join timeout ends this
             engine.now = max(engine.now, deadline + 1)
             for thread, poll in parked.items():
@@ -352,6 +333,8 @@ class EmulatedMachine(Machine):
                     engine.loads.unpark(thread, poll, engine.now)
             engine.drain()
         engine.forget_alarms()
+        if engine.never:  # threads may have ended whose stores are still on their way
+            proof = proof or proved(engine, self._states)
         return proof
 
     def _hang(self, proof: tuple[BlockedThread, ...]) -> Hang | None:
@@ -361,7 +344,7 @@ class EmulatedMachine(Machine):
             for watch, buffer in zip(watches, self._records, strict=True)
             for record in decode_records(buffer.read(RECORD), int(watch["records_taken"]))
         )
-        stuck = bool(self.engine.live)
+        stuck = bool(self.engine.live or self.engine.never)
         if not stuck and not any(watch["gave_up"] for watch in watches):
             return None
         dropped = sum(max(0, int(watch["records_taken"]) - MAX_RECORDS) for watch in watches)

@@ -11,6 +11,7 @@ from typing import Any
 
 from pcietool.emulator.engine import Engine
 from pcietool.emulator.memory import HOST
+from pcietool.emulator.order import Stamp
 from pcietool.machines.base import Buffer, StreamCopy, StreamWrite
 
 WORD_BYTES = 4
@@ -52,21 +53,25 @@ def start_copies(
         engine.at(arrived, land, step)
 
     def land(step: StreamCopy, _: Any) -> None:
-        segment, offset = engine.memory.find(step.dst.address, 1)
         stamp = engine.order.outside(name, gpu, strong=False)
-        engine.order.write_bytes(segment, offset, step.src.read(count=step.nbytes).tobytes(), stamp)
-        engine.loads.changed(step.dst.address, step.nbytes)
+        deliver(engine, _home(step.src), step.dst.address, step.src.read(count=step.nbytes).tobytes(), stamp)
         span.ended_ns = max(span.ended_ns, engine.now)
         next_step(False)
 
     def store(step: StreamWrite, _: Any) -> None:
-        segment, offset = engine.memory.find(step.word.address, WORD_BYTES)
         stamp = engine.order.outside(name, gpu, strong=True)
-        engine.order.write_bytes(segment, offset, step.value.to_bytes(WORD_BYTES, "little"), stamp)
-        engine.loads.changed(step.word.address, WORD_BYTES)
+        deliver(engine, gpu, step.word.address, step.value.to_bytes(WORD_BYTES, "little"), stamp)
 
     engine.at(start, next_step, True)
     return span
+
+
+def deliver(engine: Engine, device: int, address: int, data: bytes, stamp: Stamp) -> None:
+    """Bytes that the copy engine of `device`, or the host, has sent arrive: wakes whoever polls them."""
+    address, data = engine.crossing(device, address, data)
+    segment, offset = engine.memory.find(address, 1)
+    engine.order.write_bytes(segment, offset, data, stamp)
+    engine.loads.changed(address, len(data))
 
 
 def _home(buffer: Buffer) -> int:

@@ -292,6 +292,8 @@ def _fault(row: Row) -> str | None:
         return "each slot has one writer, so stores are lost on the way: no protocol works there"
     if row["native_atomics"] == "local":
         return "the word's owner was alone: the GPU itself is at fault"
+    if len(row["requesters"]) * row["blocks"] * row["threads"] == 1:
+        return "one thread counted alone, each increment behind the one before: what crosses this link comes back wrong"
     if row["native"]:
         return f"the driver says that this path has native atomics ({row['native_atomics']}): do not believe it"
     return None

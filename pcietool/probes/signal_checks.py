@@ -95,7 +95,8 @@ def plausibility(machine: Machine, world: World, matrix: Sequence[Sequence[float
         low, high = PLAUSIBLE_PCIE_US
         believable = low <= least and most <= high
         text = f"{micros(least)} to {micros(most)} µs one way, believable from {low:g} to {high:g} µs"
-        error = "" if believable else ": an error of measurement, or the cost of a launch"
+        doubt = "an error of measurement" if least < low else "a slow link (width, speed, retries)"
+        error = "" if believable else f": {doubt}, or the cost of a launch"
         checks.append(_doubt("plausible for PCIe", believable, text + error))
     return checks
 

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, cast
@@ -80,6 +80,11 @@ def write_csv(rows: Sequence[Mapping[str, Any]], path: Path, overwrite: bool) ->
 
     frame = pd.DataFrame([plain(row) for row in rows])
     _write_whole(path, overwrite, lambda file: file.write(frame.to_csv(index=False, lineterminator="\n").encode()))
+
+
+def write_text(pieces: Iterable[str], path: Path, overwrite: bool) -> None:
+    """The pieces one behind the other, never all of them in memory. Raises OutputError."""
+    _write_whole(path, overwrite, lambda file: file.writelines(piece.encode() for piece in pieces))
 
 
 def write_npz(arrays: Mapping[str, Any], path: Path, overwrite: bool) -> None:

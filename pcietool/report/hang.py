@@ -49,8 +49,8 @@ def _print_some(console: Console, lines: Sequence[str], uncounted: int = 0) -> N
 
 
 def _proof_line(thread: Mapping[str, Any]) -> str:
+    where = f"GPU {thread['device']} block {thread['block']} thread {thread['thread']} at {thread['source']}"
+    if thread["value"] is None:
+        return f"{where}: {thread['address']}"
     writer = f"last written by {thread['last_writer']}" if thread["last_writer"] else "never written"
-    return (
-        f"GPU {thread['device']} block {thread['block']} thread {thread['thread']} at {thread['source']}:"
-        f" {thread['address']} holds {thread['value']}, {writer}"
-    )
+    return f"{where}: {thread['address']} holds {thread['value']}, {writer}"

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pcietool.cli import backends
 from pcietool.cli.backends import choose_backend
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
-from pcietool.errors import DriverError, NothingToRunError, PcietoolError
+from pcietool.errors import DriverError, NothingToRunError, PcietoolError, UsageError
 from pcietool.machines import child
 from pcietool.report.tables import make_console
 
@@ -34,6 +35,15 @@ def test_what_the_user_asks_for_needs_no_look_at_the_machine(
 ) -> None:
     monkeypatch.delattr(pcietool.machines, "driver_present")
     assert choose_backend(common)[0] == backend
+
+
+def test_gpus_keep_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pcietool.machines, "driver_present", lambda: True)
+    trace = tmp_path / "trace.json"
+    for backend in (BackendChoice.cuda, BackendChoice.auto):
+        with pytest.raises(UsageError, match=r"keeps no record .* choose --backend emulated"):
+            choose_backend(Common(backend=backend, trace=trace))
+    assert choose_backend(Common(backend=BackendChoice.emulated, trace=trace))[0] == "emulated"
 
 
 class NoOptions(BaseModel):

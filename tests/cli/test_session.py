@@ -18,6 +18,7 @@ from pcietool.cli.app import app
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
 from pcietool.cli.session import make_config, option_of, run_probe
+from pcietool.emulator.trace import EventTrace, TraceEvent
 from pcietool.errors import CompileError, ExitCode, OutputError, UsageError
 from pcietool.probes import PROBES
 from pcietool.probes.base import ProbeResult, Status
@@ -315,3 +316,50 @@ def test_a_bug_names_its_kind(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyError):
         run(bug)
     assert "KeyError: 'slot'" in capsys.readouterr().out
+
+
+def traced(limit: int) -> Reports:
+    """A run of three events, of which a trace keeps `limit`."""
+
+    def reports(recorder: Recorder) -> None:
+        recorder.trace = EventTrace(limit)
+        for time in range(3):
+            recorder.trace.add(TraceEvent(time, 1.0, "load", (0, 0, 0), None, "'slot'+0 on GPU 0", time, "a.cu:1", "k"))
+        one_part(recorder)
+
+    return reports
+
+
+def test_a_trace_is_written_and_says_where_to_open_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trace.json"
+    assert run(traced(3), trace=path) == ExitCode.PASS
+    document = json.loads(path.read_text())
+    assert [event["args"]["value"] for event in document["traceEvents"] if event["name"] == "load"] == [0, 1, 2]
+    assert document["otherData"]["command"] == "fake"
+    said = capsys.readouterr().err
+    assert "perfetto" in said
+    assert "missing" not in said
+
+
+def test_a_trace_that_is_cut_says_so_on_screen_and_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "trace.json"
+    assert run(traced(2), trace=path) == ExitCode.PASS
+    other = json.loads(path.read_text())["otherData"]
+    assert (other["events"], other["events_left_out"], other["complete"]) == (2, 1, False)
+    assert "ends after the first 2 events, 1 are missing" in capsys.readouterr().err
+
+
+def test_a_trace_never_replaces_a_file_unasked(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text("precious")
+    with pytest.raises(OutputError, match="--overwrite"):
+        run(traced(3), trace=path)
+    assert path.read_text() == "precious"
+    assert run(traced(3), trace=path, overwrite=True) == ExitCode.PASS
+    assert json.loads(path.read_text())
+    with pytest.raises(UsageError, match="same name"):
+        run(traced(3), trace=path, json=Path(str(path)), overwrite=True)
+    with pytest.raises(UsageError, match="--trace needs a file"):
+        run(traced(3), trace=Path("-"))

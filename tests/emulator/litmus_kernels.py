@@ -1,7 +1,7 @@
 """Litmus tests as PTX kernels: one launch a GPU, columns of one CTA as threads of one block.
 
-Barriers are left out, since theirs count instances, which PTX has none of; so are bulk copies, which are not explored in
-kernels, and homes without native atomics, which are the fabric's business there.
+Barriers are left out, since theirs count instances, which PTX has none of; so are bulk copies, which are not explored
+in kernels, and homes without native atomics, which are the fabric's business there.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from pcietool.litmus.program import (
     Store,
 )
 from pcietool.machines.base import Launch, on_device
-from pcietool.machines.emulated import EmulatedMachine, EmulatedProgram
+from pcietool.machines.emulated import EmulatedMachine
+from pcietool.machines.emulated_program import EmulatedProgram
 
 COMPARISONS = {"beq": "eq", "bne": "ne", "blt": "lt", "bgt": "gt", "ble": "le", "bge": "ge"}
 SCOPES = ("cta", "gpu", "sys")

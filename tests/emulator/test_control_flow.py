@@ -9,7 +9,8 @@ from structured_programs import REGISTERS, Writer, interpret, programs
 from pcietool.emulator.control_flow import Cases, cycles_avoiding, natural_loops
 from pcietool.emulator.lower import lower
 from pcietool.errors import EmulationError, PtxError
-from pcietool.machines.emulated import EmulatedMachine, EmulatedProgram
+from pcietool.machines.emulated import EmulatedMachine
+from pcietool.machines.emulated_program import EmulatedProgram
 
 words = st.integers(0, 0xFFFFFFFF)
 

@@ -10,14 +10,16 @@ from pcietool import data
 from pcietool.emulator.fabric import Fabric, Figure, load_fabric, packaged_fabrics
 from pcietool.errors import ConfigError
 
-KNOWN = ["h200-nvlink2", "pcie5-switch4", "pcie5-switch8", "pcie5-two-roots8"]
+KNOWN = ["h200-nvlink2", "pcie5-switch4", "pcie5-switch8", "pcie5-two-roots8", "faulty/stuck-link"]
+HEALTHY = [name for name in packaged_fabrics() if "/" not in name]
+FAULTY = [name for name in packaged_fabrics() if name.startswith("faulty/")]
 
 
 def text_of(name):
     return (data.configs_dir() / "fabrics" / f"{name}.toml").read_text()
 
 
-@pytest.mark.parametrize("name", packaged_fabrics())
+@pytest.mark.parametrize("name", HEALTHY)
 def test_packaged_fabrics_load_and_say_where_every_figure_comes_from(name):
     spec = load_fabric(name)
     assert spec.name == name
@@ -30,8 +32,19 @@ def test_packaged_fabrics_load_and_say_where_every_figure_comes_from(name):
     )
 
 
-def test_the_known_fabrics_are_packaged():
+@pytest.mark.parametrize("name", FAULTY)
+def test_faulty_fabrics_have_the_figures_of_their_base(name):
+    spec, base = load_fabric(name), load_fabric(tomllib.loads(text_of(name))["base"])
+    assert spec.name == name
+    assert f"faulty/{spec.fault.kind}" == name
+    assert base.fault is None
+    same = {"name": base.name, "description": base.description, "fault": None}
+    assert spec.model_copy(update=same) == base
+
+
+def test_the_known_fabrics_are_packaged_and_the_faulty_ones_come_last():
     assert set(KNOWN) <= set(packaged_fabrics())
+    assert packaged_fabrics() == HEALTHY + FAULTY
 
 
 def broken(tmp_path, text):
@@ -49,6 +62,7 @@ def error_of(path):
 
 
 FABRIC = text_of("pcie5-switch4")
+STUCK = text_of("faulty/stuck-link")
 BROKEN = {
     "no TOML": ("schema = ", "not valid TOML"),
     "unknown key": (FABRIC.replace("sms = 188", "sms = 188\nsmz = 1"), "gpu.smz"),
@@ -72,6 +86,14 @@ BROKEN = {
     ),
     "not a number": (FABRIC.replace("count = 4", 'count = "four"'), "gpu.count"),
     "unknown link": (FABRIC.replace('kind = "pcie"', 'kind = "string"', 1), "peer.kind"),
+    "an unknown fault": (STUCK.replace("stuck-link", "cosmic-rays"), "fault"),
+    "a fault without its figure": (STUCK.replace("from_ns = 100_000\n", ""), "fault.stuck-link.from_ns"),
+    "a fault with a key too many": (STUCK + "share = 1\n", "fault.stuck-link.share"),
+    "a fault of a GPU that is not there": (STUCK.replace("[0, 1]", "[0, 4]"), "names GPU 4"),
+    "a link from a GPU to itself": (STUCK.replace("[0, 1]", "[1, 1]"), "two different GPUs"),
+    "an unknown base": (STUCK.replace("pcie5-switch4\"", "pcie9\""), "unknown fabric 'pcie9'"),
+    "a base that has a base": (STUCK.replace("pcie5-switch4\"", "faulty/slow-link\""), "has a base itself"),
+    "a base that is no name": (STUCK.replace("base = \"pcie5-switch4\"", "base = 4"), "base"),
     "another schema": (FABRIC.replace("pcietool.fabric/1", "pcietool.fabric/9"), "schema"),
 }  # fmt: skip
 

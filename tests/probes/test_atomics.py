@@ -316,10 +316,14 @@ def row(
     operation: str = "add",
     expected: int = 100,
     wanted: int | None = None,
+    gpus: int = 2,
 ) -> Row:
     return {
         "home": "host memory",
+        "requesters": [f"GPU {gpu}" for gpu in range(gpus)],
         "requesters_text": "GPUs 0,1",
+        "blocks": 1,
+        "threads": 1,
         "operation": operation,
         "form": operation,
         "concurrency": "1x1",
@@ -349,6 +353,8 @@ FAILED = {"name": "control", "passed": False, "text": "0 of 128 lost"}
         ([row(99, "full")], [], Status.FAIL, "do not believe it"),
         ([row(99, "local")], [], Status.FAIL, "the GPU itself is at fault"),
         ([row(101)], [], Status.FAIL, "something else writes"),
+        ([row(99, gpus=1)], [], Status.FAIL, "one thread counted alone"),
+        ([row(100, gpus=1)], [], Status.INFO, "not native"),
         ([row(51), row(99, operation="slots")], [], Status.FAIL, "stores are lost on the way"),
         ([row(51)], [FAILED], Status.FAIL, "no count of this run can be trusted"),
         ([row(None)], [], Status.ERROR, "nobody counted"),

@@ -178,13 +178,21 @@ def test_a_damaged_guard_is_seen(table: Table) -> None:
     assert not checks.guard_check(table.world)["passed"]
 
 
-@pytest.mark.parametrize(("median", "floor", "doubts"), [(0.6, 0.5, 0), (0.3, 0.2, 1), (11.0, 0.5, 1), (0.6, 0.7, 1)])
-def test_implausible_times_are_a_warning(table: Table, median: float, floor: float, doubts: int) -> None:
+@pytest.mark.parametrize(
+    ("median", "floor", "doubt"),
+    [
+        (0.6, 0.5, None),
+        (0.3, 0.2, "error of measurement"),
+        (11.0, 0.5, "slow link"),
+        (0.6, 0.7, "error of measurement"),
+    ],
+)
+def test_implausible_times_are_a_warning(table: Table, median: float, floor: float, doubt: str | None) -> None:
     found = checks.plausibility(table.machine, table.world, [[None, median], [median, None]], floor)
-    assert sum(not check["passed"] for check in found) == doubts
+    assert sum(not check["passed"] for check in found) == bool(doubt)
     status, reason = checks.judge(found)
-    assert status is (Status.WARN if doubts else Status.PASS)
-    assert (reason is not None and "error of measurement" in reason) == bool(doubts)
+    assert status is (Status.WARN if doubt else Status.PASS)
+    assert reason is None if doubt is None else doubt in str(reason)
 
 
 def test_a_failure_counts_more_than_a_doubt() -> None:
@@ -207,7 +215,7 @@ def test_a_dead_partner_is_a_hang_that_names_the_slot(pcie: EmulatedMachine, tra
     assert (record["wanted"], record["got"]) == (4, 3)
     assert "slot (row 2, col 1): wanted 4, got 3" in result.verdict
     assert result.reason is not None
-    assert ("rank 1" in result.reason) == (injection == "dead-rank")  # else rank 1 waits in vain itself, later
+    assert "rank 1" in result.reason  # where it only dropped a signal, it waits in vain itself, later
     assert result.hang["proof"]
 
 
