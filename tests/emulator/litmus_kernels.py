@@ -20,7 +20,6 @@ from pcietool.litmus.program import (
     Fence,
     Instruction,
     LitmusTest,
-    LitmusThread,
     Load,
     Operand,
     Rmw,
@@ -67,9 +66,9 @@ def ptx_outcomes(test: LitmusTest) -> tuple[set[tuple[int, ...]], int]:
 
 
 def _kernel(test: LitmusTest, columns: list[list[int]], block: int, width: int) -> str:
-    lines = ["ld.param.u64 %mem, [p1];", "ld.param.u64 %out, [p2];", "mov.u32 %t, %ctaid.x;"]
-    lines += [f"mad.lo.u32 %t, %t, {block}, %tid.x;".replace("%tid.x", "%lane")]
-    lines.insert(2, "mov.u32 %lane, %tid.x;")
+    lines = ["ld.param.u64 %mem, [p1];", "ld.param.u64 %out, [p2];"]
+    lines += [f"add.u64 %loc{number}, %mem, {128 * number};" for number in range(len(test.locations))]
+    lines += ["mov.u32 %lane, %tid.x;", "mov.u32 %t, %ctaid.x;", f"mad.lo.u32 %t, %t, {block}, %lane;"]
     for cta, threads in enumerate(columns):
         for lane, number in enumerate(threads):
             lines += [f"setp.eq.u32 %p, %t, {cta * block + lane};", f"@%p bra START{number};"]
@@ -79,7 +78,7 @@ def _kernel(test: LitmusTest, columns: list[list[int]], block: int, width: int) 
         lines.append(f"START{number}:")
         lines += [f"mov.u32 %r{register}, {value};" for register, value in enumerate(thread.initial)]
         for position, instruction in enumerate(thread.code):
-            lines += [f"L{number}_{position}:", *_lines(number, thread, instruction)]
+            lines += [f"L{number}_{position}:", *lines_of(number, instruction)]
         lines.append(f"L{number}_{len(thread.code)}:")
         lines += [
             f"st.global.u32 [%out+{4 * (width * number + register)}], %r{register};"
@@ -87,13 +86,17 @@ def _kernel(test: LitmusTest, columns: list[list[int]], block: int, width: int) 
         ]
         lines.append("ret;")
     body = "\n".join(lines)
-    return (
-        f"{PTX_HEAD}.visible .entry k(.param .u64 watch, .param .u64 p1, .param .u64 p2)\n{{\n"
-        f".reg .pred %p;\n.reg .b32 %t, %lane, %void;\n.reg .b32 %r<{width}>;\n.reg .b64 %mem, %out;\n{body}\n}}\n"
+    declared = (
+        f".reg .pred %p;\n.reg .b32 %t, %lane, %void;\n.reg .b32 %r<{width}>;\n"
+        f".reg .b64 %mem, %out;\n.reg .b64 %loc<{len(test.locations)}>;\n"
     )
+    parameters = ".param .u64 watch, .param .u64 p1, .param .u64 p2"
+    return f"{PTX_HEAD}.visible .entry k({parameters})\n{{\n{declared}{body}\n}}\n"
 
 
-def _lines(number: int, thread: LitmusThread, instruction: Instruction) -> list[str]:
+def lines_of(number: int, instruction: Instruction) -> list[str]:
+    """PTX for one instruction of column `number`: register n is %rn, the address of location n is in %locn, the label
+    of position n is L<number>_n; %p and %void are overwritten."""
     match instruction:
         case Load():
             order = "acquire" if instruction.acquire else "relaxed"
@@ -143,7 +146,7 @@ def _semantics(access: Access, order: str) -> str:
 
 
 def _place(access: Access) -> str:
-    return f"[%mem+{128 * access.location}]"
+    return f"[%loc{access.location}]"
 
 
 def _value(operand: Operand) -> str:
