@@ -20,7 +20,8 @@ HARMLESS = frozenset(
         *("ld", "bra", "nanosleep", "membar", "fence"),
     }
 )
-ASKING = frozenset({"st", "atom", "red", "bar", "barrier", "membar", "fence"})
+ASKING = frozenset({"ld", "st", "atom", "red", "bar", "barrier", "vote", "shfl", "membar", "fence"})
+"""What the engine always notices (loads of parameters aside)."""
 TIMERS = frozenset({"%globaltimer", "%clock", "%clock64"})
 
 
@@ -56,7 +57,7 @@ def _enters_again_unnoticed(function: Function, blocks: frozenset[Block]) -> boo
     ahead = list(reached)
     while ahead:
         block = ahead.pop()
-        if any(i.opcode in ASKING and i.guard is None for i in function.blocks[block].instructions):
+        if any(i.opcode in ASKING and not i.guard and not i.has("param") for i in function.blocks[block].instructions):
             continue
         for follower in successors(function, block):
             if follower in blocks:

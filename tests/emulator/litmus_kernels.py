@@ -1,7 +1,7 @@
 """Litmus tests as PTX kernels: one launch a GPU, columns of one CTA as threads of one block.
 
-Barriers are left out, since theirs count instances, which PTX has none of; so are bulk copies, which are not explored in
-kernels, and homes without native atomics, which are the fabric's business there.
+Barriers are left out, since theirs count instances, which PTX has none of; so are bulk copies, which are not explored
+in kernels, and homes without native atomics, which are the fabric's business there.
 """
 
 from __future__ import annotations
