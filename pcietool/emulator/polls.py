@@ -21,7 +21,10 @@ HARMLESS = frozenset(
         *("ld", "bra", "nanosleep", "membar", "fence"),
     }
 )
-ASKING = frozenset({"st", "atom", "red", "bar", "barrier", "membar", "fence"})
+ASKING = frozenset(
+    {*("ld", "st", "atom", "red", "bar", "barrier", "vote", "shfl", "match", "redux"), *("membar", "fence")}
+)
+"""What the engine always notices in an exploration (loads of parameters and constants aside)."""
 TIMERS = frozenset({"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%clock", "%clock64"})
 
 
@@ -57,7 +60,10 @@ def _enters_again_unnoticed(function: Function, blocks: frozenset[Block]) -> boo
     ahead = list(reached)
     while ahead:
         block = ahead.pop()
-        if any(i.opcode in ASKING and i.guard is None for i in function.blocks[block].instructions):
+        if any(
+            i.opcode in ASKING and not i.guard and not i.has("param", "const")
+            for i in function.blocks[block].instructions
+        ):
             continue
         for follower in successors(function, block):
             if follower in blocks:

@@ -41,7 +41,7 @@ def _races(test: LitmusTest) -> set[str]:
     """Writes of two threads to one location that are not morally strong: PTX leaves some of them unordered, the model
     orders all."""
     found = set()
-    if any(_overtakes(thread) for thread in test.threads):
+    if any(_races_with_itself(thread) for thread in test.threads):
         found.add(RACING_WRITES)
     for one, other in combinations(test.threads, 2):
         for a in _writes(one):
@@ -51,7 +51,7 @@ def _races(test: LitmusTest) -> set[str]:
     return found
 
 
-def _overtakes(thread: LitmusThread) -> bool:
+def _races_with_itself(thread: LitmusThread) -> bool:
     """Whether a bulk copy and another write of its thread may race."""
     written = [one.location for one in _writes(thread)]
     return any(isinstance(one, Copy) and written.count(one.location) > 1 for one in thread.code)

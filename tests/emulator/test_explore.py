@@ -155,6 +155,14 @@ def test_a_wait_that_is_done_again_with_nothing_between_does_not_hang(two_gpus):
     assert ({outcome[:2] for outcome in found.outcomes}, found.hung) == ({(1, 3)}, 0)
 
 
+def test_a_wait_without_deadline_hangs_though_it_counts(two_gpus):
+    body = """mov.u32 %r5, 0;
+    AGAIN: add.u32 %r5, %r5, 1; ld.relaxed.sys.global.u32 %r2, [%a]; setp.ne.u32 %p2, %r2, 1; @%p2 bra AGAIN;
+    st.global.u32 [%a+4], %r5; ret;"""
+    found = explored_ptx(two_gpus, body, threads=1)
+    assert (found.complete, found.outcomes, found.hung) == (True, {}, 1)
+
+
 def test_a_thread_that_loops_for_ever_keeps_no_other_from_its_steps(two_gpus):
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 1; @%p1 bra WRITE;
     LOOK: ld.volatile.shared.u32 %r2, [flag]; setp.eq.u32 %p2, %r2, 0; @%p2 bra LOOK; ret;

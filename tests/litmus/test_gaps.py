@@ -20,10 +20,17 @@ from pcietool.litmus.parse import parse_litmus
         ("rmw-weak-store-between-gpus", [RACING_RMWS]),
         ("barrier-slots-gpus", []),
         ("election-3-blocks-3-consumers", []),
+        ("bulk-wait_group-gpus", []),
     ],
 )
 def test_gaps_of(name, expected):
     assert gaps(load(find([name])[0])) == expected
+
+
+@pytest.mark.parametrize(("place", "expected"), [("y", [RACING_WRITES]), ("x", [])])
+def test_a_copy_and_a_store_of_its_own_thread_may_race(place, expected):
+    rows = "\n".join(f"{row} ;" for row in (f"st.weak {place}, 1", "cp.async.bulk [y], [x]"))
+    assert gaps(parse_litmus(f"PTX t\n{{ x=0; y=0; }}\nP0@cta 0,gpu 0 ;\n{rows}\nexists (y=0)")) == expected
 
 
 @pytest.mark.parametrize(

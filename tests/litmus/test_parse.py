@@ -8,7 +8,21 @@ from hypothesis import strategies as st
 
 from pcietool.errors import ConfigError
 from pcietool.litmus.parse import parse_litmus
-from pcietool.litmus.program import Arithmetic, Barrier, Branch, Fence, Load, Operand, Rmw, Scope, Store
+from pcietool.litmus.program import (
+    Arithmetic,
+    Barrier,
+    Branch,
+    Commit,
+    Copy,
+    Fence,
+    Load,
+    Operand,
+    ProxyFence,
+    Rmw,
+    Scope,
+    Store,
+    WaitForCopies,
+)
 
 MP = """PTX MP+release+acquire
 "Message passing,
@@ -112,6 +126,22 @@ def test_barriers():
     assert (counted.waits, counted.barrier.register is None, counted.quorum) == (False, False, Operand(None, 2))
 
 
+def test_bulk_copies():
+    copy = instruction("cp.async.bulk [y], [x]")
+    assert isinstance(copy, Copy)
+    assert (copy.location, copy.source, copy.strong) == (1, 0, False)
+    waits = [instruction(f"cp.async.bulk.wait_group{read} 1") for read in ("", ".read")]
+    assert [(one.left, one.reads_only) for one in waits if isinstance(one, WaitForCopies)] == [(1, False), (1, True)]
+    assert isinstance(instruction("cp.async.bulk.commit_group"), Commit)
+    assert isinstance(instruction("fence.proxy.async"), ProxyFence)
+
+
+def test_a_location_without_native_atomics():
+    test = parse_litmus(one_column("st.weak y, 1", init="x=0; y=3 without native atomics;"))
+    assert (test.memory, test.without_native_atomics) == ((0, 3), {1})
+    assert not parse_litmus(MP).without_native_atomics
+
+
 @pytest.mark.parametrize(
     ("condition", "values", "holds"),
     [
@@ -175,6 +205,12 @@ def test_what_a_quantifier_expects(condition, verdict):
         (one_column("st.weak x, y"), "expected a register or a constant, found 'y'"),
         (MP.replace("expect:", "expect: allowed. expect:"), "line 3, column 37: a second expectation; a test has one"),
         (MP.replace("PTX ", "PTX \x1b[31m"), "line 1, column 5: control character U+001B; remove it"),
+        (one_column("cp.bulk [y], [x]"), "cp.bulk needs one of .async"),
+        (one_column("cp.async.bulk [y]"), "expected ','"),
+        (one_column("cp.async.bulk.wait_group"), "expected an integer"),
+        (one_column("cp.async.bulk.commit_group.read"), "cp takes no .read"),
+        (one_column("fence.proxy"), "fence.proxy needs one of .async"),
+        (one_column("st.weak x, 1", init="x=0 without atomics;"), "expected 'native', found 'atomics'"),
     ],
 )
 def test_broken_tests_are_named_by_line_and_column(text, message):
