@@ -66,9 +66,10 @@ __device__ __forceinline__ u32 mixed(u32 bits) {
     return bits ^ bits >> 16;
 }
 
-// Every other time none, else up to 2 us, short ones more often: what overlaps with what must differ between turns.
+// Every other time not at all, else up to 4 us, which is longer than a store takes to any home, and more often less:
+// what overlaps with what must differ between turns.
 __device__ __forceinline__ void wait_a_little(u32 bits) {
-    if (bits & 1) __nanosleep((bits >> 8 & 2047) >> (bits >> 1 & 7));
+    if (bits & 1) __nanosleep((bits >> 8 & 4095) >> (bits >> 1 & 3));
 }
 
 // The turns of one thread of one instance. words[v]: where variable v of the first trial lies.

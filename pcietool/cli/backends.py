@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from pcietool.machines.base import Backend
 
 
+ORDERS = {"litmus": "random"}
+"""How the emulator orders memory for a probe: as virtual time has it unless something else is named here."""
+
+
 class Runner(Protocol):
     """Runs one probe on one machine, and reports the machine and every finished part to the recorder."""
 
@@ -56,7 +60,8 @@ def run_emulated(probe: str, config: BaseModel, common: Common, recorder: Record
     from pcietool.probes import PROBES
 
     _, run = PROBES[probe]
-    with open_machine("emulated", common.gpu_names, common.num_gpus, common.fabric, common.seed) as machine:
+    order = ORDERS.get(probe, "timing")
+    with open_machine("emulated", common.gpu_names, common.num_gpus, common.fabric, common.seed, order) as machine:
         recorder.describe(describe(machine))
         run(machine, config, recorder)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pcietool.machines.base import Backend, Machine
@@ -26,8 +27,10 @@ def open_machine(
     num_gpus: int | None = None,
     fabric: str | None = None,
     seed: int = 0,
+    order: str = "timing",
 ) -> Machine:
-    """The machine with the GPUs that `gpus` ("0", "GPU-ab") or `num_gpus` select, all of them by default.
+    """The machine with the GPUs that `gpus` ("0", "GPU-ab") or `num_gpus` select, all of them by default. `order`: how
+    the emulator orders memory, where it has a choice.
 
     Initialises CUDA for "cuda": only for a process that may be killed (see `machines.child`).
     """
@@ -42,7 +45,9 @@ def open_machine(
     whole = EmulatedMachine.open(fabric, seed=seed)
     identities = [GpuIdentity(device.index, device.uuid, device.pci) for device in whole.devices]
     chosen = select_gpus(gpus, num_gpus, identities)
-    machine = EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed)
+    # An emulator that takes no order knows timing alone.
+    choice: dict[str, Any] = {"order": order} if "order" in signature(EmulatedMachine.open).parameters else {}
+    machine = EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed, **choice)
     machine.devices = tuple(
         replace(device, machine_index=gpu.index) for device, gpu in zip(machine.devices, chosen, strict=True)
     )

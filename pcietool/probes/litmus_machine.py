@@ -53,7 +53,7 @@ class Crowd:
         sms = min(device.sms for device in machine.devices)
         room = max(1, MEMORY_BYTES // (WORD_STRIDE * len(test.locations)))
         if machine.backend == "emulated":
-            return cls(2, instances_a_block, lanes=1, trials=min(2048, room), turns_a_meeting=16)
+            return cls(2, instances_a_block, lanes=1, trials=min(2048, room), turns_a_meeting=4)
         blocks = max(1, sms // max(len(gpu.blocks) for gpu in gpus))
         return cls(blocks, instances_a_block, lanes=32, trials=min(65_536, room), turns_a_meeting=1)
 
@@ -83,8 +83,8 @@ def _owner(test: LitmusTest, variable: int, placement: Placement) -> int:
 
     readers, writers = users((Load, Rmw)), users((Store, Rmw))
     if placement == "peer":
-        return [*writers, *readers, 0][-1] if readers else [0, *writers][-1]
-    return [*writers, *readers, 0][0]
+        return (readers or writers or [0])[-1]
+    return (writers or readers or [0])[0]
 
 
 def _devices(test: LitmusTest) -> list[int]:
