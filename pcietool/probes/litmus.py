@@ -1,6 +1,6 @@
 """Which outcomes of a litmus test PTX allows: every execution that the memory model has, and what the test expects.
 
-The one probe without a machine: nothing here is timed, and no GPU is asked. A search that its bound ended is never
+Without a machine: nothing here is timed, and no GPU is asked; `litmus_trials` does that. A search that its bound ended is never
 taken for a proof.
 """
 

@@ -53,7 +53,8 @@ class Crowd:
         sms = min(device.sms for device in machine.devices)
         room = max(1, MEMORY_BYTES // (WORD_STRIDE * len(test.locations)))
         if machine.backend == "emulated":
-            return cls(2, instances_a_block, lanes=1, trials=min(2048, room), turns_a_meeting=4)
+            # In random order a fence.sc costs in proportion to the words in use, so launches are short.
+            return cls(2, instances_a_block, lanes=1, trials=min(256, room), turns_a_meeting=8)
         blocks = max(1, sms // max(len(gpu.blocks) for gpu in gpus))
         return cls(blocks, instances_a_block, lanes=32, trials=min(65_536, room), turns_a_meeting=1)
 

@@ -77,7 +77,7 @@ def run(machine: Machine, config: TrialsConfig, observer: Observer) -> list[Prob
     prepared: dict[Path, Prepared] = {}
 
     def measure(placement: Placement, result: ProbeResult) -> None:
-        result.effort = {"trials": config.trials}
+        result.effort = {"trials": config.trials, "control_trials": CONTROL_TRIALS}
         result.checks.append(_control(machine, placement, config))
         for path, test in tests:
             observer.progress(f"{placement}: {test.name}")

@@ -12,11 +12,8 @@ from pcietool.litmus.parse import parse_litmus
 EXPRESSIBLE = [path for path in packaged() if not inexpressible(load(path))]
 
 
-def test_of(body, condition="exists (x = 0)", initial="x=0; y=0;", places="P0@cta 0,gpu 0"):
+def litmus_test(body, condition="exists (x = 0)", initial="x=0; y=0;", places="P0@cta 0,gpu 0"):
     return parse_litmus(f"PTX test\n{{ {initial} }}\n{places} ;\n{body}\n{condition}\n")
-
-
-test_of.__test__ = False
 
 
 def ptx_of(test):
@@ -50,7 +47,7 @@ def ptx_of(test):
 )
 def test_every_instruction_is_the_ptx_it_stands_for(litmus, ptx):
     """Beside what the harness itself does, which the same test with an addition instead shows."""
-    without, having = (ptx_of(test_of(f"{one} ;")) for one in ("add r5, 1, 1", litmus))
+    without, having = (ptx_of(litmus_test(f"{one} ;")) for one in ("add r5, 1, 1", litmus))
     assert having.count(ptx) == without.count(ptx) + 1
 
 
@@ -79,12 +76,12 @@ def test_only_block_barriers_keep_a_packaged_test_from_a_machine():
     ],
 )
 def test_what_no_kernel_can_stand_for_says_why(body, reason):
-    assert reason in inexpressible(test_of(body))
+    assert reason in inexpressible(litmus_test(body))
 
 
 def test_a_branch_back_is_a_loop_and_gives_up_at_the_deadline():
-    forwards = test_of("beq 0, 1, LC00 ; st.weak x, 1 ; LC00: ;")
-    backwards = test_of("LC00: ld.weak r0, x ; beq r0, 0, LC00 ;")
+    forwards = litmus_test("beq 0, 1, LC00 ; st.weak x, 1 ; LC00: ;")
+    backwards = litmus_test("LC00: ld.weak r0, x ; beq r0, 0, LC00 ;")
     assert (has_loop(forwards), has_loop(backwards)) == (False, True)
     assert "too_late(deadline, 0, ++jumps)" in cuda_source(backwards)
     assert "too_late" not in cuda_source(forwards)
@@ -93,6 +90,6 @@ def test_a_branch_back_is_a_loop_and_gives_up_at_the_deadline():
 def test_threads_keep_their_blocks_and_gpus():
     places = "P0@cta 1,gpu 3 | P1@cta 0,gpu 1 | P2@cta 1,gpu 3 | P3@cta 2,gpu 3"
     row = " | ".join(["ld.weak r0, x"] * 4)
-    test = test_of(f"{row} ;", "exists (P3:r0 = 0 /\\ x = 0 /\\ P0:r0 = 0)", places=places)
+    test = litmus_test(f"{row} ;", "exists (P3:r0 = 0 /\\ x = 0 /\\ P0:r0 = 0)", places=places)
     assert [gpu.blocks for gpu in gpus_of(test)] == [((1,),), ((0, 2), (3,))]
     assert [[item.name for item in items] for items in observed_registers(test)] == [[], ["P3:r0", "P0:r0"]]

@@ -9,7 +9,6 @@ import pytest
 from pcietool.errors import NothingToRunError
 from pcietool.litmus.explore import explore
 from pcietool.litmus.library import find, load
-from pcietool.litmus.parse import parse_litmus
 from pcietool.machines import open_machine
 from pcietool.machines.base import HOST, on_device
 from pcietool.machines.emulated import EmulatedMachine
