@@ -11,17 +11,17 @@ constexpr u32 LOOP_ROW = 0;   // what a record calls a loop of the test itself
 
 struct Trials {
     Watch* watch;
-    u32* const* starts;  // starts[p]: start slots of thread Pp, [instances][threads], in the memory of its GPU
-    u32* results;        // [registers][trials] of the threads on this GPU
-    u32 first_turn;      // turns of earlier launches: start slots are never reset
-    u32 trials;          // of this launch
-    u32 instances;       // how many run at once
-    u32 blocks;          // blocks of the test on this GPU
-    u32 warps;           // the most threads that one of these has
-    u32 lanes;           // threads of a warp here: 32, or 1 where idle lanes would only cost
-    u32 turns_a_meeting; // how often an instance runs between two meetings of its threads
+    u32* const* starts;   // starts[p]: start slots of thread Pp, [instances][threads]
+    u32* results;         // [registers][trials] of the threads on this GPU
+    u32 first_turn;       // multiple of turns_a_meeting, and not 0; it only grows, since start slots are never reset
+    u32 trials;           // of this launch
+    u32 instances;        // how many run at once
+    u32 blocks;           // blocks of the test on this GPU
+    u32 warps;            // the most threads that one of these has
+    u32 lanes;            // threads of a warp here: 32, or 1 where idle lanes would only cost
+    u32 turns_a_meeting;  // how often an instance runs from one meeting of its threads to the next
     u32 seed;
-    u32 stride;          // words between the same variable of two trials
+    u32 stride;           // words between the same variable of two trials
 };
 
 // Which thread of which instance the calling thread is; `role` counts the test's threads on this GPU by block and warp.
@@ -85,7 +85,7 @@ __device__ __forceinline__ void take_turns(const Trials& all, u32 instance, u32*
         }
         wait_a_little(mixed(own + turn));
         u32* own_words[VARIABLES];
-        for (u32 variable = 0; variable < VARIABLES; ++variable) own_words[variable] = words[variable] + trial * all.stride;
+        for (u32 v = 0; v < VARIABLES; ++v) own_words[v] = words[v] + trial * all.stride;
         if (!Thread::run(own_words, all.results + trial, all.trials, deadline)) return;
     }
 }

@@ -1,7 +1,7 @@
 """Which outcomes of a litmus test PTX allows: every execution that the memory model has, and what the test expects.
 
-Without a machine: nothing here is timed, and no GPU is asked; `litmus_trials` does that. A search that its bound ended is never
-taken for a proof.
+Without a machine: nothing here is timed, and no GPU is asked; `litmus_trials` does that. A search that its bound ended
+is never taken for a proof.
 """
 
 from __future__ import annotations

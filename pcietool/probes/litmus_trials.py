@@ -157,7 +157,8 @@ def summary(rows: Sequence[Row]) -> tuple[Status, str, str | None]:
     """(status, verdict, reason) of all tests; those that were waived only count if nothing else ran."""
     ran = [row for row in rows if row["trials"]]
     waived = len(rows) - len(ran)
-    status = max((Status(row["status"]) for row in ran or rows), key=_severity)
+    statuses = [Status(row["status"]) for row in rows]
+    status = max([one for one in statuses if one is not Status.WAIVED] or statuses, key=_severity)
     if not ran:
         return status, "nothing ran", next(row["reason"] for row in rows)
     texts = []
