@@ -233,7 +233,7 @@ def _severity(status: Status) -> int:
 
 def _control(machine: Machine, placement: Placement, config: TrialsConfig) -> Row:
     """Threads that never overlap show nothing, whatever the machine does."""
-    alone = len(machine.devices) == 1
+    alone = len(machine.devices) == 1 or (placement != "host" and no_access(machine, 2) is not None)
     test = parse_litmus(CONTROL.format(cta=int(alone), gpu=int(not alone)))
     program = machine.load_text("overlap.litmus", cuda_source(test))
     trials = Trials(machine, test, program, homes(test, placement), config.seed)
