@@ -11,8 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from pcietool.litmus.cuda_source import cuda_source
+from pcietool.litmus.library import find, load
+from pcietool.machines import open_machine
 from pcietool.machines.emulated import EmulatedMachine
 from pcietool.probes.barrier_kernel import Barrier, BarrierConfig
+from pcietool.probes.litmus_machine import Trials, homes
 from pcietool.probes.world import World
 
 REPEATS = 5
@@ -62,6 +66,18 @@ def explored_states_per_second() -> float:
     return found.states / (time.perf_counter() - start)
 
 
+def litmus_trials_per_second() -> float:
+    """Message passing between two GPUs, as `litmus --trials` runs it; with random memory order where there is one."""
+    trials = 4096
+    machine = open_machine("emulated", order="random")
+    (path,) = find(["mp-release.sys-acquire.sys"])
+    test = load(path)
+    running = Trials(machine, test, machine.load_text(path.name, cuda_source(test)), homes(test, "peer"), seed=0)
+    start = time.perf_counter()
+    running.run(trials, timeout_s=2.0)
+    return trials / (time.perf_counter() - start)
+
+
 def seconds_of(*arguments: str) -> Callable[[], float]:
     """Wall time of one whole command, start-up included."""
 
@@ -78,6 +94,7 @@ BENCHMARKS = (
     Benchmark("emulated barrier, 8 GPUs x 32 threads", barrier_rounds_per_second, 1000, "rounds/s", at_least=True),
     Benchmark("barrier kernel explored", explored_states_per_second, 10_000, "states/s", at_least=True),
     Benchmark("litmus all", seconds_of("litmus", "all"), 20, "s", at_least=False),
+    Benchmark("emulated litmus trials", litmus_trials_per_second, 5000, "trials/s", at_least=True),
     Benchmark("barrier-latency emulated", seconds_of("barrier-latency", *EMULATED), 4, "s", at_least=False),
     Benchmark("atomic-loss emulated", seconds_of("atomic-loss", *EMULATED), 4, "s", at_least=False),
     Benchmark(

@@ -13,6 +13,7 @@ MISSING = "-"
 """What a table shows for a value that is None."""
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_COUNT = re.compile(r"(\d{1,18})\s*([KMG]?)", re.IGNORECASE | re.ASCII)
 _SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
 
 
@@ -21,6 +22,15 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise UsageError(f"{text!r} is not a size; write a whole number of bytes, or one with K, M or G such as 64K")
+    number, suffix = match.groups()
+    return int(number) << 10 * _POWERS[suffix.upper()]
+
+
+def parse_count(text: str) -> int:
+    """Of "4096", "64K" or "1M"; every suffix is a power of 1024, as in sizes. Raises UsageError."""
+    match = _COUNT.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"{text!r} is not a number; write a whole one, or one with K, M or G such as 64K")
     number, suffix = match.groups()
     return int(number) << 10 * _POWERS[suffix.upper()]
 

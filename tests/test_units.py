@@ -30,3 +30,14 @@ def test_a_small_loss_never_reads_as_none() -> None:
     assert units.percent(0) == "0.0 %"
     assert units.percent(1e-6) == "0.0001 %"
     assert units.percent(0.4712) == "47.1 %"
+
+
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("1000", 1000), ("64K", 65536), (" 2 m ", 2**21)])
+def test_counts_are_read(text: str, number: int) -> None:
+    assert units.parse_count(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "-1", "1.5", "1KB", "many", "9" * 30, "٣"])
+def test_what_is_no_count_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a number"):
+        units.parse_count(text)

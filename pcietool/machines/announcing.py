@@ -70,8 +70,8 @@ class AnnouncingMachine(Machine):
     def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
         return self._machine.missing(capability)
 
-    def _load(self, source: str, defines: Mapping[str, int]) -> Program:
-        return self._machine.load(source, defines)
+    def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program:
+        return self._machine.load_text(name, text, defines)
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         return self._machine.alloc(place, nbytes, name)

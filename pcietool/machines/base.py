@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
+from pcietool import data
 from pcietool.errors import UsageError
 from pcietool.protocol.watch import WaitRecord
 
@@ -333,14 +334,21 @@ class Machine(ABC):
 
         Raises CompileError with NVRTC's log, PtxError where the emulator does not know an instruction.
         """
-        defines = dict(defines or {})
-        key = (source, *sorted(defines.items()))
+        key = (source, *sorted((defines or {}).items()))
         if key not in self._programs:
-            self._programs[key] = self._load(source, defines)
+            self._programs[key] = self.load_text(source, data.kernel_source(source), defines)
         return self._programs[key]
 
+    def load_text(self, name: str, text: str, defines: Mapping[str, int] | None = None) -> Program:
+        """The same for CUDA C++ that no file holds, anew at every call; `name` is what messages call it. It may include
+        the headers of kernels/.
+
+        Raises what `load` raises.
+        """
+        return self._load(name, text, dict(defines or {}))
+
     @abstractmethod
-    def _load(self, source: str, defines: Mapping[str, int]) -> Program: ...
+    def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program: ...
 
     @abstractmethod
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pcietool import data
 from pcietool.compiler import compile_source
 from pcietool.emulator.deadlock import proved
 from pcietool.emulator.engines import Order, engine_of
@@ -190,14 +189,10 @@ class EmulatedMachine(Machine):
 
     # -- memory and programs ----------------------------------------------------------------------------------------
 
-    def _load(self, source: str, defines: Mapping[str, int]) -> Program:
-        compiled = compile_source(
-            data.kernel_source(source),
-            name=source,
-            architecture=self.spec.gpu.compute_capability,
-            defines=defines,
-        )
-        return EmulatedProgram(source, defines, compiled.ptx, self.order)
+    def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program:
+        architecture = self.spec.gpu.compute_capability
+        compiled = compile_source(text, name=name, architecture=architecture, defines=defines)
+        return EmulatedProgram(name, defines, compiled.ptx, self.order)
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         if nbytes <= 0:

@@ -11,6 +11,8 @@ from pcietool.probes import (
     barrier_kernel,
     compare,
     compare_config,
+    litmus,
+    litmus_trials,
     signal,
     signal_config,
     watermark,
@@ -23,4 +25,5 @@ PROBES: dict[str, tuple[Any, Callable[..., Any]]] = {
     signal.NAME: (signal_config.SignalConfig, signal.run),
     watermark.NAME: (watermark_config.WatermarkConfig, watermark.run),
     compare.NAME: (compare_config.CompareConfig, compare.run),
+    litmus.NAME: (litmus_trials.TrialsConfig, litmus_trials.run),
 }

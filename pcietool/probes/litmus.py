@@ -1,7 +1,7 @@
 """Which outcomes of a litmus test PTX allows: every execution that the memory model has, and what the test expects.
 
-The one probe without a machine: nothing here is timed, and no GPU is asked. A search that its bound ended is never
-taken for a proof.
+Without a machine: nothing here is timed, and no GPU is asked; `litmus_trials` does that. A search that its bound ended
+is never taken for a proof.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ def run(config: LitmusConfig, observer: Observer) -> ProbeResult:
         found = explore(test, config.max_states)
         status, reason = judge(found)
         statuses.append(status)
-        result.rows.append(_row(path, found, status, reason))
+        result.rows.append(model_row(path, found, status, reason))
     result.status = max(statuses, key=list(Status).index)
     result.verdict = _summary(result.rows)
-    result.reason = _complaint(result.rows)
+    result.reason = complaint(result.rows)
     observer.result(result)
     return result
 
@@ -88,7 +88,8 @@ def judge(found: Exploration) -> tuple[Status, str | None]:
     return Status.PASS, None
 
 
-def _row(path: Path, found: Exploration, status: Status, reason: str | None) -> Row:
+def model_row(path: Path, found: Exploration, status: Status, reason: str | None) -> Row:
+    """What the model says of one test."""
     test = found.test
     sought = found.sought
     return {
@@ -135,5 +136,6 @@ def _summary(rows: Sequence[Row]) -> str:
     return f"{tests}{agreement}: {counts}; {extent}, {count(sum(row['states'] for row in rows))} states"
 
 
-def _complaint(rows: Sequence[Row]) -> str | None:
+def complaint(rows: Sequence[Row]) -> str | None:
+    """All that is wrong, or None."""
     return "; ".join(row["failed"] for row in rows if row["failed"]) or None

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any, TypeAlias
 
 from pcietool.probes.base import Observer, ProbeResult, Status
 from pcietool.probes.hangs import Hung, hung
-from pcietool.probes.world import Transport, Waived
+from pcietool.probes.world import Waived
+
+Part: TypeAlias = Any
+"""The name of a part: a transport, or a litmus placement."""
 
 
 def run_parts(
     name: str,
-    transports: Iterable[Transport | Waived],
-    method: Callable[[Transport], str],
-    measure: Callable[[Transport, ProbeResult], None],
+    transports: Iterable[Part | Waived],
+    method: Callable[[Part], str],
+    measure: Callable[[Part, ProbeResult], None],
     observer: Observer,
 ) -> list[ProbeResult]:
     """One result a transport. `measure` fills it, row by row, so that an interrupted part keeps what it has; it may

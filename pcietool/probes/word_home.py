@@ -48,9 +48,12 @@ class Home:
         return min((native for native, _ in self.ways(requesters)), key=order.index, default="local")
 
     def is_native(self, requesters: Requesters, form: Form) -> bool:
-        """Does the driver promise that this operation is atomic on every way? Where it promises only a part, its
-        table of operations decides; what it does not know counts as no promise."""
-        operation = DRIVER_NAMES.get(form.operation, "")
+        """Does the driver promise that this operation is atomic on every way?"""
+        return self.promises(requesters, DRIVER_NAMES.get(form.operation, ""))
+
+    def promises(self, requesters: Requesters, operation: str) -> bool:
+        """The same for an operation as the driver's table calls it. Where the driver promises only a part, its table
+        decides; what it does not know counts as no promise."""
         return all(
             native == "full" or (native in ("partial", "unknown") and "32" in table.get(operation, ""))
             for native, table in self.ways(requesters)

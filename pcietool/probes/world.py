@@ -53,11 +53,17 @@ def why_not(machine: Machine, transport: Transport, alone: Container[Transport] 
     """Why this machine cannot run a transport, or None. One GPU suffices for those in `alone`."""
     if len(machine.devices) < 2 and transport not in alone:
         return "needs two GPUs and there is one; --transport self runs both roles on one GPU"
-    if transport == "peer":
-        for src, dst in permutations(range(len(machine.devices)), 2):
-            link = machine.link(src, dst)
-            if not link.access:
-                return f"GPU {src} cannot access memory of GPU {dst}: {link.reason}; --transport host works without"
+    if transport == "peer" and (reason := no_access(machine, len(machine.devices))):
+        return f"{reason}; --transport host works without"
+    return None
+
+
+def no_access(machine: Machine, gpus: int) -> str | None:
+    """Why one of the first `gpus` GPUs cannot access another one's memory, or None."""
+    for src, dst in permutations(range(gpus), 2):
+        link = machine.link(src, dst)
+        if not link.access:
+            return f"GPU {src} cannot access memory of GPU {dst}: {link.reason}"
     return None
 
 

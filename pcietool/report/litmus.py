@@ -8,13 +8,15 @@ from rich.console import Console
 from rich.text import Text
 
 from pcietool.probes.base import Row
+from pcietool.units import count
 
 
 def print_findings(console: Console, rows: Sequence[Row], outcomes: bool, trace: bool) -> None:
-    """For each test its outcomes, those it asks for marked by *, or an interleaving, or both."""
+    """For each test its outcomes, those it asks for marked by *, with the number of trials that ended so where there
+    were trials; or an interleaving, or both."""
     for row in rows:
         console.print()
-        console.print(Text(row["test"], style="bold"))
+        console.print(Text(" · ".join(filter(None, (row["test"], row.get("place")))), style="bold"))
         console.print(Text(f"  {row['question']}", style="italic"))
         if outcomes:
             _print_outcomes(console, row)
@@ -24,7 +26,10 @@ def print_findings(console: Console, rows: Sequence[Row], outcomes: bool, trace:
 
 def _print_outcomes(console: Console, row: Row) -> None:
     for outcome in row["outcomes"]:
-        console.print(Text(f"  {'*' if outcome['sought'] else ' '} {outcome['text']}"), soft_wrap=True)
+        line = f"  {'*' if outcome['sought'] else ' '} {outcome['text']}"
+        if "count" in outcome:
+            line += f"  {count(outcome['count'])}" + ("" if outcome["shown_by_model"] else "  not shown by the model")
+        console.print(Text(line), soft_wrap=True)
     if not row["complete"]:
         console.print(Text(f"    and perhaps more: the bound of {row['states']} states ended the search"))
 

@@ -87,6 +87,12 @@ def test_quiet_prints_the_verdict_alone():
     [
         (["no-such-test"], "is no file, no directory and not how a packaged test's name starts"),
         (["coww", "--max-states", "0"], "--max-states"),
+        (["coww", "--trials", "0"], "--trials 0: must be greater than or equal to 1"),
+        (["coww", "--trials", "many"], "--trials 'many' is not a number"),
+        (["coww", "--trials", "-5"], "--trials"),
+        (["coww", "--trials", "5", "--place", "moon"], "--place"),
+        (["coww", "--place", "host"], "--place: the model needs no machine; add --trials"),
+        (["coww", "--backend", "cuda"], "--backend: the model needs no machine"),
         ([], "Missing argument"),
     ],
 )
@@ -104,6 +110,35 @@ def test_a_broken_file_is_one_line_with_line_and_column(tmp_path):
     assert done.stderr == f"pcietool: error: {path} line 4, column 12: nothing sets register r3 in this thread\n"
 
 
+def test_trials_stand_beside_the_model():
+    done = litmus(
+        "mp-weak", "bar-sync-mp", "--trials", "1K", "--place", "peer", "--outcomes", "--fabric", "h200-nvlink2"
+    )
+    assert done.returncode == 0
+    assert "1,024 trials each" in done.stdout
+    assert "mp-weak-gpus · peer" in done.stdout
+    assert "a block barrier, which may block; runs on the model only" in words(done.stdout)
+
+
+def test_the_document_of_trials_has_every_outcome_with_its_count():
+    done = litmus("sb-fence.sc.sys", "--trials", "300", "--place", "peer", "--seed", "7", "--json", "-", "-g", "2")
+    assert done.returncode == 0
+    document = json.loads(done.stdout)
+    for row in document["probes"][0]["rows"]:
+        assert (row["place"], row["seed"], row["trials"], row["seen"]) == ("peer", 7, 300, 0)
+        assert sum(outcome["count"] for outcome in row["outcomes"]) == 300
+
+
+def test_a_wrong_expectation_is_exit_code_3_with_trials_too(wrong):
+    done = litmus(str(wrong), "--trials", "10", "--place", "host", "--backend", "emulated")
+    assert done.returncode == 3
+    assert "wrong: allowed, though the test says forbidden" in words(done.stdout)
+
+
+def test_nothing_that_can_run_is_exit_code_6():
+    assert litmus("bar-sync-mp", "--trials", "10", "--backend", "emulated").returncode == 6
+
+
 def test_help_says_what_it_is_not_and_imports_nothing_heavy():
     program = f"""
 import sys
@@ -118,5 +153,5 @@ sys.exit(",".join(name for name in {HEAVY!r} if name in sys.modules) or 0)
         [sys.executable, "-c", program, "litmus", "--help"], capture_output=True, text=True, timeout=60
     )
     assert done.stderr == ""
-    assert "never on a GPU" in words(done.stdout)
-    assert "--fabric" not in done.stdout
+    assert "Without --trials nothing runs on a GPU" in words(done.stdout)
+    assert "--warmup" not in done.stdout

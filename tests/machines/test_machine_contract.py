@@ -139,3 +139,18 @@ def test_a_host_agent_adds(machine, alloc):
     assert len(outcome.host_agents_ns) == 1
     assert word.read(np.uint32, 1, offset=128)[0] == 50
     assert not word.read(count=128).any()
+
+
+def test_text_that_no_file_holds_is_compiled_and_its_errors_name_it(machine, alloc):
+    text = """
+    #include "slots.cuh"
+    extern "C" __global__ void answer(Watch*, u32* word) { *word = ANSWER; }
+    """
+    word = alloc(on_device(0), 4)
+    kernel = machine.load_text("answer", text, {"ANSWER": 42}).kernel("answer")
+    assert machine.run([Launch(0, kernel, 1, 1, (word,))], DEADLINE_S).finished
+    assert word.read(np.uint32)[0] == 42
+    with pytest.raises(CompileError, match=r"NVRTC refused answer .*answer\(3\)"):
+        machine.load_text("answer", text)
+    with pytest.raises(CompileError, match="answer has no kernel 'question'"):
+        machine.load_text("answer", text, {"ANSWER": 1}).kernel("question")

@@ -98,9 +98,9 @@ class CudaMachine(Machine):
             return "libatomic.so.1 is missing: install the package libatomic1 (libatomic on Fedora)"
         return None
 
-    def _load(self, source: str, defines: Mapping[str, int]) -> Program:
-        self._refuse_if_stuck(f"load of {source}")
-        return CudaProgram(self._gpus, source, defines)
+    def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program:
+        self._refuse_if_stuck(f"load of {name}")
+        return CudaProgram(self._gpus, name, text, defines)
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         self._refuse_if_stuck(f"alloc of {name}")

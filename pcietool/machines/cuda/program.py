@@ -11,7 +11,6 @@ from typing import Any
 from cuda.bindings import driver
 
 from pcietool.compiler import compile_source
-from pcietool.data import kernel_source
 from pcietool.errors import CompileError, UsageError
 from pcietool.machines.base import Kernel, Program
 from pcietool.machines.cuda.driver import call
@@ -23,13 +22,12 @@ from pcietool.ptx.parser import parse
 class CudaProgram(Program):
     """One compile for each compute capability; each GPU holds the cubin of its own."""
 
-    def __init__(self, gpus: Sequence[Gpu], source: str, defines: Mapping[str, int]) -> None:
-        self.source = source
+    def __init__(self, gpus: Sequence[Gpu], name: str, text: str, defines: Mapping[str, int]) -> None:
+        self.source = name
         self.defines = dict(defines)
-        text = kernel_source(source)
         architectures = sorted({gpu.device.compute_capability for gpu in gpus})
         compiled = {
-            architecture: compile_source(text, name=source, architecture=architecture, defines=self.defines)
+            architecture: compile_source(text, name=name, architecture=architecture, defines=self.defines)
             for architecture in architectures
         }
         entries = parse(compiled[architectures[0]].ptx).entries
@@ -39,8 +37,8 @@ class CudaProgram(Program):
         for gpu in gpus:
             gpu.make_current()
             module = call(driver.cuModuleLoadData, compiled[gpu.device.compute_capability].cubin)
-            for name in entries:
-                self._functions[gpu.index, name] = call(driver.cuModuleGetFunction, module, name.encode())
+            for entry in entries:
+                self._functions[gpu.index, entry] = call(driver.cuModuleGetFunction, module, entry.encode())
 
     def kernel(self, name: str) -> Kernel:
         if name not in self._parameters:
