@@ -344,6 +344,11 @@ class Machine(ABC):
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Records the launches, instantiated and uploaded on every device."""
 
+    def in_random_order(self, seed: int) -> Machine | None:
+        """The same machine with memory as weak as PTX allows, by seed, to be closed by the caller; None where only
+        hardware decides."""
+        return None
+
     @abstractmethod
     def facts(self) -> dict[str, Any]:
         """JSON-ready description of what else a result must say about this machine: versions, clocks, fabric

@@ -118,13 +118,19 @@ class World:
         """[ranks] of uint64: where each rank's first slot lies, behind its guard."""
         return np.array([slots.address + GUARD_BYTES for slots in self.slots], np.uint64)
 
-    def reset(self) -> None:
-        """Zeroes all slots, renews their guards, and starts all sequences anew."""
+    def reset(self, value: int = 0) -> None:
+        """Gives all slots a value, renews their guards, and starts all sequences anew."""
         for slots in self.slots:
             slots.fill(GUARD_BYTE)
-            slots.write(np.zeros(self.slot_map.nbytes, np.uint8), GUARD_BYTES)
+            slots.write(np.full(self.slot_map.nbytes // 4, value, np.uint32), GUARD_BYTES)
         for sequence in self.sequences.values():
             sequence.fill(0)
+
+    def slot_values(self, rank: int) -> np.ndarray:
+        """[rows, cols] of uint32: what a rank's slots hold."""
+        raw = self.slots[rank].read(np.uint32, self.slot_map.nbytes // 4, GUARD_BYTES)
+        values: np.ndarray = raw.reshape(self.slot_map.rows, self.slot_map.cols, -1)[:, :, 0]
+        return values
 
     def damaged_guards(self) -> list[str]:
         """Where something wrote beside a slot array: one line a rank and side."""
