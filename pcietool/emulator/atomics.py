@@ -13,6 +13,7 @@ from pcietool.emulator.fabric import Route
 from pcietool.emulator.lower import SHARED_WINDOW
 from pcietool.emulator.memory import Place
 from pcietool.emulator.ops import Op
+from pcietool.emulator.order import Stamp
 from pcietool.emulator.threads import BLOCKED, Thread
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class Atomics:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.fabric = engine.fabric
+        self.order = engine.order
         self.half_l2 = engine.half_l2
         self.issue = engine.gpu.issue_ns.value
         self.per_word = engine.gpu.l2_atomic_ns.value
@@ -86,10 +88,9 @@ class Atomics:
 
     def _modify(self, rmw: Rmw, where: Place) -> int:
         thread, op, b, c = rmw
-        segment, offset = where
-        old = segment.views[op.size][offset // op.size]
+        old, stamp = self.order.begin_modify(thread, op, where, b)
         assert op.modify is not None
-        self.engine.stores.land((op, where, op.modify(old, b, c)), thread.writer)
+        self.engine.stores.land((op, where, op.modify(old, b, c)), stamp)
         return old
 
     # -- homes without native atomics -----------------------------------------------------------------------------
@@ -110,21 +111,20 @@ class Atomics:
 
     def _read(self, queue: WordQueue, where: Place) -> None:
         rmw = queue.waiting.popleft()
-        thread, op = rmw[:2]
-        segment, offset = where
-        old = segment.views[op.size][offset // op.size]
-        back = self.fabric.routes[segment.device, thread.block.device.index].reply(self.engine.now, op.size)
-        self.engine.at(back, self._write_back, (queue, where), (rmw, old))
+        thread, op, b, _ = rmw
+        read = self.order.begin_modify(thread, op, where, b)
+        back = self.fabric.routes[where[0].device, thread.block.device.index].reply(self.engine.now, op.size)
+        self.engine.at(back, self._write_back, (queue, where), (rmw, read))
 
-    def _write_back(self, at: tuple[WordQueue, Place], read: tuple[Rmw, int]) -> None:
+    def _write_back(self, at: tuple[WordQueue, Place], modify: tuple[Rmw, tuple[int, Stamp]]) -> None:
         """The next read of this device is served behind the write, since reads push writes."""
         queue, where = at
-        (thread, op, b, c), old = read
+        (thread, op, b, c), (old, stamp) = modify
         device = thread.block.device
         assert op.modify is not None
         route = self.fabric.routes[device.index, where[0].device]
         landed = route.write(self.engine.now, op.size, coalesced=False)
         device.written(route, landed)
-        self.engine.at(landed, self.engine.stores.land, (op, where, op.modify(old, b, c)), thread.writer)
+        self.engine.at(landed, self.engine.stores.land, (op, where, op.modify(old, b, c)), stamp)
         self._next(queue, where)
         self.engine.resume(thread, old)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pcietool.emulator.memory import Segment, Writer
+from pcietool.emulator.memory import Segment
 from pcietool.emulator.ops import Op
+from pcietool.emulator.order import Stamp
 from pcietool.emulator.threads import BLOCKED, Group, Thread
+from pcietool.emulator.views import NOTHING, View, join
 from pcietool.errors import EmulationError
 
 if TYPE_CHECKING:
@@ -22,9 +24,10 @@ ALIGNMENT = 16
 
 
 class MBarrier:
-    """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end."""
+    """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end. `given`: what
+    those that have arrived hand on; `completed`: the same of the phase before."""
 
-    __slots__ = ("count", "pending", "phase", "transfer", "waiting")
+    __slots__ = ("completed", "count", "given", "pending", "phase", "transfer", "waiting")
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -32,6 +35,8 @@ class MBarrier:
         self.transfer = 0
         self.phase = 0
         self.waiting: list[Thread] = []
+        self.given: list[View] = []
+        self.completed = NOTHING
 
 
 class Bulk:
@@ -40,6 +45,7 @@ class Bulk:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.memory = engine.memory
+        self.order = engine.order
         self.routes = engine.fabric.routes
         self.issue = engine.gpu.issue_ns.value
         self.ns_per_byte = 1 / engine.gpu.bulk_bytes_per_ns.value
@@ -50,9 +56,9 @@ class Bulk:
         op: Op = request[0]
         thread.poll_loop = None
         if op.kind == "store":
-            self._store(thread, *request[1:4])
+            self._store(thread, op, *request[1:4])
         elif op.kind == "load":
-            self._load(thread, *request[1:5])
+            self._load(thread, op, *request[1:5])
         elif op.kind == "commit":
             thread.groups.append(Group())
         else:
@@ -79,7 +85,7 @@ class Bulk:
             )
         return segment, offset
 
-    def _store(self, thread: Thread, to: int, source: int, nbytes: int) -> None:
+    def _store(self, thread: Thread, op: Op, to: int, source: int, nbytes: int) -> None:
         """Shared to global memory. The source is read when the copy starts: who changes it later has waited for the
         read, or has a race that no order would mend."""
         data = bytes(self._shared_part(thread.block, source, nbytes))
@@ -97,12 +103,12 @@ class Bulk:
             device.written(route, landed)
         group = thread.groups[-1]
         group.read, group.done = max(group.read, read), max(group.done, done)
-        self.engine.at(landed, self._land, (segment, offset, data), thread.writer)
+        group.copies.append(self.order.begin_copy(thread, op))
+        self.engine.at(landed, self._land, (segment, offset, data), group.copies[-1])
 
-    def _land(self, write: tuple[Segment, int, bytes], writer: Writer) -> None:
+    def _land(self, write: tuple[Segment, int, bytes], stamp: Stamp) -> None:
         segment, offset, data = write
-        segment.raw[offset : offset + len(data)] = data
-        segment.writers[offset] = writer
+        self.order.write_bytes(segment, offset, data, stamp)
         if self.engine.watched:
             self.engine.loads.changed(segment.address + offset, len(data))
 
@@ -113,12 +119,13 @@ class Bulk:
         until = max((group.read if read_only else group.done for group in waited), default=0.0)
         if not read_only:
             thread.groups = thread.groups[len(waited) :]
+            self.order.take(thread, [self.order.copy_done(copy) for group in waited for copy in group.copies])
         start = self.engine.now + thread.lag + self.issue
         thread.lag = 0.0
         self.engine.at(max(start, until), self.engine.resume, thread)
         return BLOCKED
 
-    def _load(self, thread: Thread, to: int, source: int, nbytes: int, barrier: int) -> None:
+    def _load(self, thread: Thread, op: Op, to: int, source: int, nbytes: int, barrier: int) -> None:
         """Global to shared memory; its bytes complete on the mbarrier."""
         block = thread.block
         self._shared_part(block, to, nbytes)
@@ -129,11 +136,13 @@ class Bulk:
         else:
             served = self.routes[block.device.index, segment.device].request(start)
             arrived = self.routes[segment.device, block.device.index].reply(served, nbytes)
-        self.engine.at(arrived, self._arrived, (block, to, segment, offset, nbytes), self._mbarrier(block, barrier))
+        copy = (block, to, segment, offset, nbytes, self.order.begin_copy(thread, op, barrier))
+        self.engine.at(arrived, self._arrived, copy, self._mbarrier(block, barrier))
 
-    def _arrived(self, copy: tuple[Block, int, Segment, int, int], barrier: MBarrier) -> None:
-        block, to, segment, offset, nbytes = copy
-        block.shared[1][to : to + nbytes] = segment.raw[offset : offset + nbytes]
+    def _arrived(self, copy: tuple[Block, int, Segment, int, int, Stamp], barrier: MBarrier) -> None:
+        block, to, segment, offset, nbytes, stamp = copy
+        block.shared[1][to : to + nbytes] = self.order.read_bytes(segment, offset, nbytes, stamp)
+        barrier.given.append(self.order.copy_done(stamp))
         barrier.transfer -= nbytes
         self._complete(barrier)
 
@@ -155,11 +164,13 @@ class Bulk:
         barrier = self._mbarrier(thread.block, address)
         if op.kind == "arrive":
             state = barrier.phase
+            barrier.given.append(self.order.give(thread))
             barrier.transfer += operand
             barrier.pending -= 1
             self._complete(barrier)
             return state
         if barrier.phase != operand & 1:
+            self.order.take(thread, [barrier.completed])
             return True
         barrier.waiting.append(thread)
         return BLOCKED
@@ -170,7 +181,9 @@ class Bulk:
             return
         barrier.pending = barrier.count
         barrier.phase ^= 1
+        barrier.completed, barrier.given = join(barrier.given), []
         waiting, barrier.waiting = barrier.waiting, []
         for thread in waiting:
+            self.order.take(thread, [barrier.completed])
             self.engine.at(self.engine.now + thread.lag + self.issue, self.engine.resume, thread, True)
             thread.lag = 0.0

@@ -1,8 +1,8 @@
-"""Runs emulated threads in virtual time: one legal execution, with the fabric's expected latencies.
+"""Runs emulated threads in virtual time, with the fabric's expected latencies.
 
 A thread runs until it asks for something that takes time; `loads`, `stores` and `atomics` serve memory, barriers and
-warp operations belong to the thread's block. Must not know launches and streams (`grids`), nor where figures come from
-(`fabric`).
+warp operations belong to the thread's block. What a load sees is up to the memory order. Must not know launches and
+streams (`grids`), nor where figures come from (`fabric`).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pcietool.emulator.loads import Loads
 from pcietool.emulator.lower import Lowered
 from pcietool.emulator.memory import Memory
 from pcietool.emulator.ops import Code, Op
+from pcietool.emulator.order import TimingOrder
 from pcietool.emulator.stores import Stores
 from pcietool.emulator.threads import BLOCKED, Thread
 from pcietool.errors import EmulationError
@@ -31,7 +32,13 @@ MAX_SLEEP_NS = 1_000_000
 class Engine(EventQueue):
     """The clock, and everything that happens on one machine."""
 
-    def __init__(self, memory: Memory, fabric: Fabric, max_events: int) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        fabric: Fabric,
+        max_events: int,
+        order: Callable[[Engine], TimingOrder] = lambda engine: TimingOrder(),
+    ) -> None:
         super().__init__(max_events)
         self.memory = memory
         self.fabric = fabric
@@ -40,6 +47,7 @@ class Engine(EventQueue):
         self.on_exit: Callable[[Thread], None] = lambda thread: None
         self.half_l2 = gpu.l2_round_trip_ns.value / 2
         self.timer_step = int(gpu.timer_step_ns.value) or 1
+        self.order = order(self)
         self.loads = Loads(self)
         self.stores = Stores(self)
         self.atomics = Atomics(self)

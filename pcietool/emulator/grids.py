@@ -19,6 +19,7 @@ from pcietool.emulator.lower import SHARED_WINDOW, Lowered
 from pcietool.emulator.memory import views_of
 from pcietool.emulator.ops import Op
 from pcietool.emulator.threads import Thread
+from pcietool.emulator.views import View
 from pcietool.errors import EmulationError
 
 WarpKey = tuple[int, int, Op]
@@ -104,6 +105,8 @@ class Grid:
         self.free_places = list(range(resident_blocks(gpu, spec.threads, spec.shared)))[::-1]
         self.next_block = 0
         self.running: set[Block] = set()
+        self.view = device.engine.order.begin_grid(device.index)
+        """What every thread knows when it starts."""
 
     def fill(self) -> None:
         """Starts as many waiting blocks as there are places."""
@@ -130,9 +133,9 @@ class Grid:
 
 class BlockBarrier:
     """One named barrier: who waits, how many have arrived, how many are expected (0: all that live). `latest` is the
-    greatest lag of those that arrived and went on."""
+    greatest lag of those that arrived and went on, `given` what they handed on."""
 
-    __slots__ = ("arrived", "expected", "latest", "op", "waiting")
+    __slots__ = ("arrived", "expected", "given", "latest", "op", "waiting")
 
     def __init__(self, expected: int, op: Op) -> None:
         self.arrived = 0
@@ -140,6 +143,7 @@ class BlockBarrier:
         self.op = op
         self.waiting: list[Thread] = []
         self.latest = 0.0
+        self.given: list[View] = []
 
 
 class Block:
@@ -172,6 +176,7 @@ class Block:
         shared = (self.shared[1], self.shared[2], self.shared[4], self.shared[8])
         start, arguments = spec.lowered.start, spec.arguments
         for thread in self.threads:
+            engine.order.begin(thread)
             thread.start(
                 start(
                     arguments, thread.tid, spec.threads, self.index, spec.blocks, thread, engine, engine.watched,
@@ -229,11 +234,13 @@ class Block:
             for thread in threads:
                 thread.poll_loop = None
                 barrier.latest = max(barrier.latest, thread.lag)
+                barrier.given.append(self.engine.order.give(thread))
         if barrier.arrived >= (count or self.alive):
             self._release(number, barrier)
 
     def _release(self, number: int, barrier: BlockBarrier) -> None:
         del self.barriers[number]
+        self.engine.order.meet(barrier.waiting, barrier.given)
         latest = max(barrier.latest, catch_up(barrier.waiting))
         engine = self.engine
         time = engine.now + latest + engine.gpu.block_barrier_ns.value
@@ -257,11 +264,14 @@ class Block:
     def _release_warp(self, key: WarpKey) -> None:
         gathered, op = self.warps.pop(key), key[2]
         engine = self.engine
+        if op.kind == "sync":  # votes and shuffles order no memory
+            engine.order.meet(gathered)
         time = engine.now + catch_up(gathered) + engine.gpu.warp_barrier_ns.value
         engine.at(time, engine.resume_all, warp_results(op.kind, gathered))
 
     def thread_exited(self, thread: Thread) -> None:
         """Whoever waits for all threads that live waits for one less."""
+        self.engine.order.end(thread)
         warp, lane = divmod(thread.tid, 32)
         self.warp_alive[warp] &= ~(1 << lane)
         self.alive -= 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pcietool.emulator.lower import SHARED_WINDOW
 from pcietool.emulator.memory import Place
 from pcietool.emulator.ops import Op
-from pcietool.emulator.threads import BLOCKED, Parked, Poll, Thread
+from pcietool.emulator.threads import BLOCKED, Parked, Thread
 
 if TYPE_CHECKING:
     from pcietool.emulator.engine import Engine
@@ -27,6 +27,7 @@ class Loads:
         self.engine = engine
         self.memory = engine.memory
         self.routes = engine.fabric.routes
+        self.order = engine.order
         self.half_l2 = engine.half_l2
         self.issue = engine.gpu.issue_ns.value
         self.watched: dict[int, list[Parked]] = {}
@@ -41,6 +42,7 @@ class Loads:
             return BLOCKED
         place = self.memory.find(address, op.bytes)
         if not op.returns:  # an acquire for its order only: nobody waits for the value
+            self.order.load(thread, op, place)
             thread.lag += self.issue
             return self.engine.go_on(thread)
         start = self.engine.now + thread.lag
@@ -50,10 +52,11 @@ class Loads:
             if thread.poll_loop != op.poll:
                 thread.poll_loop = op.poll
                 thread.polls = {}
-            elif address in thread.polls and self._unchanged(thread.polls):
+            elif address in thread.polls and self._unchanged(thread):
                 self._park(thread, request, start)
                 return BLOCKED
-            value = self._value(op, place)
+            look = self.order.load if home == device else self.order.peek
+            value = look(thread, op, place)
             thread.polls[address] = (value, start, op, place)
             if home == device:
                 # Look at once: if the loop looks again, it is parked as from this first look, so that a change
@@ -68,12 +71,6 @@ class Loads:
             self.engine.at(served, self._sample_remote, (thread, op, address), place)
         return BLOCKED
 
-    @staticmethod
-    def _value(op: Op, place: Place) -> Any:
-        segment, offset = place
-        view, index = segment.views[op.size], offset // op.size
-        return view[index] if op.count == 1 else tuple(view[index : index + op.count])
-
     def _sample_local(self, who: tuple[Thread, Op, int], place: Place) -> None:
         thread = who[0]
         thread.lag += self.half_l2  # the way back is short enough to run ahead of the clock
@@ -86,7 +83,7 @@ class Loads:
 
     def _sampled(self, who: tuple[Thread, Op, int], place: Place) -> Any:
         thread, op, address = who
-        value = self._value(op, place)
+        value = self.order.load(thread, op, place)
         if op.poll is not None and (seen := thread.polls.get(address)):
             thread.polls[address] = (value, seen[1], op, place)
         return value
@@ -104,9 +101,9 @@ class Loads:
         thread.pending = pending
         thread.lag = 0.0
 
-    def _unchanged(self, polls: dict[int, Poll]) -> bool:
-        for value, _, op, place in polls.values():  # noqa: SIM110 - a generator costs more than its one turn
-            if self._value(op, place) != value:
+    def _unchanged(self, thread: Thread) -> bool:
+        for value, _, op, place in thread.polls.values():  # noqa: SIM110 - a generator costs more than its one turn
+            if self.order.peek(thread, op, place) != value:
                 return False
         return True
 
@@ -119,8 +116,9 @@ class Loads:
     def granule_changed(self, granule: int) -> None:
         """The same for one granule that somebody watches."""
         for parked in self.watched[granule].copy():
-            if self._value(parked.op, parked.place) != parked.value and parked.thread.parked:
-                self.unpark(parked.thread, parked, self.engine.now)
+            thread = parked.thread
+            if thread.parked and self.order.peek(thread, parked.op, parked.place) != parked.value:
+                self.unpark(thread, parked, self.engine.now)
 
     def unpark(self, thread: Thread, parked: Parked, time: float) -> None:
         """Lets a thread look again, because the word of `parked` has changed or its deadline has passed.

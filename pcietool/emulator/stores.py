@@ -5,20 +5,17 @@ The only place where emulated memory is written by threads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from pcietool.emulator.loads import GRANULE
 from pcietool.emulator.lower import SHARED_WINDOW
-from pcietool.emulator.memory import Place, Writer
 from pcietool.emulator.ops import Op
+from pcietool.emulator.order import Stamp, Store
 from pcietool.emulator.threads import BLOCKED, Thread
 
 if TYPE_CHECKING:
     from pcietool.emulator.engine import Engine
     from pcietool.emulator.grids import DeviceState
-
-Store: TypeAlias = tuple[Op, Place, Any]
-"""What is written where: (op, place, value)."""
 
 
 class Stores:
@@ -28,6 +25,7 @@ class Stores:
         self.engine = engine
         self.memory = engine.memory
         self.routes = engine.fabric.routes
+        self.order = engine.order
         self.loads = engine.loads
         self.watched = engine.loads.watched
         self.issue = engine.gpu.issue_ns.value
@@ -55,29 +53,24 @@ class Stores:
 
     def _issue(self, thread: Thread, store: Store) -> None:
         op, place, _ = store
+        stamp = self.order.stamp(thread, op, place)
         home = place[0].device
         device = thread.block.device
         start = self.engine.now + thread.lag
         thread.lag += self.issue
         if home == device.index:
-            self.land(store, thread.writer)
+            self.land(store, stamp)
             return
         route = self.routes[device.index, home]
         landed = route.write(start, op.bytes, coalesced=not op.strong)
         device.written(route, landed)
-        self.engine.at(landed, self.land, store, thread.writer)
+        self.engine.at(landed, self.land, store, stamp)
         thread.lag += route.stall(start)
 
-    def land(self, store: Store, writer: Writer) -> None:
+    def land(self, store: Store, stamp: Stamp) -> None:
         """Writes memory and wakes whoever polls it."""
-        op, (segment, offset), value = store
-        view, index = segment.views[op.size], offset // op.size
-        if op.count == 1:
-            view[index] = value
-        else:
-            for n, element in enumerate(value):
-                view[index + n] = element
-        segment.writers[offset] = writer
+        self.order.write(store, stamp)
+        segment, offset = store[1]
         granule = segment.address + offset >> GRANULE
         if granule in self.watched:
             self.loads.granule_changed(granule)
@@ -93,5 +86,9 @@ class Stores:
     def fence(self, thread: Thread, request: tuple[Op]) -> Any:
         end = self.fence_end(thread.block.device, self.engine.now + thread.lag, request[0].scope)
         thread.lag = 0.0
-        self.engine.at(end, self.engine.resume, thread)
+        self.engine.at(end, self._fenced, thread, request[0])
         return BLOCKED
+
+    def _fenced(self, thread: Thread, op: Op) -> None:
+        self.order.fence(thread, op)
+        self.engine.resume(thread, None)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 from pcietool.emulator.lower import ThreadGenerator
 from pcietool.emulator.memory import Place, Writer
 from pcietool.emulator.ops import Op
+from pcietool.emulator.order import Stamp
+from pcietool.emulator.views import Observer
 
 if TYPE_CHECKING:
     from pcietool.emulator.grids import Block
@@ -20,11 +22,12 @@ Poll = tuple[Any, float, Op, Place]
 class Group:
     """Bulk copies committed together: when all have read their source, and when all are done."""
 
-    __slots__ = ("done", "read")
+    __slots__ = ("copies", "done", "read")
 
     def __init__(self) -> None:
         self.read = 0.0
         self.done = 0.0
+        self.copies: list[Stamp] = []
 
 
 class Thread:
@@ -35,6 +38,7 @@ class Thread:
         "generator",
         "groups",
         "lag",
+        "observer",
         "parked",
         "pending",
         "poll_loop",
@@ -55,6 +59,8 @@ class Thread:
         self.parked: list[Parked] = []
         self.pending: tuple[Op, int]
         """The load, and its address, that a parked thread goes on with."""
+        self.observer: Observer
+        """What it has seen; only in random memory order."""
         self.groups: list[Group] = [Group()]
         """Bulk copies not known to be done; the last group is not committed yet."""
 

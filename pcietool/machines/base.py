@@ -255,6 +255,27 @@ class Hang:
 
 
 @dataclass(frozen=True)
+class UnorderedAccess:
+    """Two accesses to the same bytes, one of them a write, that no synchronisation orders, in random memory order."""
+
+    kind: Literal["read", "overwrite"]
+    """A read not ordered after the write it should see; or a write not ordered after a read or write before it."""
+    device: int
+    block: int
+    thread: int
+    """Who made the access; -1 for what has none, such as the host."""
+    source: str
+    """file:line and PTX of the access."""
+    address: str
+    """Readable: allocation, offset."""
+    by: str
+    """Who made the other one, such as "GPU 0 block 1 thread 2"."""
+    by_source: str
+    count: int
+    """How often this pair of instructions."""
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a round ended. `elapsed_ns[device]`: GPU time from its first launch's start to its last one's end."""
 
@@ -263,6 +284,8 @@ class Outcome:
     host_agents_ns: tuple[float, ...] = ()
     copy_streams_ns: tuple[float, ...] = ()
     """GPU time of each copy stream, from its first step's start to its last one's end."""
+    unordered: tuple[UnorderedAccess, ...] = ()
+    """Only the emulator in random memory order can tell; empty elsewhere."""
 
     @property
     def finished(self) -> bool:

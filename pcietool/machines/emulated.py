@@ -6,7 +6,7 @@ Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -19,6 +19,8 @@ from pcietool.emulator.fabric import Fabric, FabricSpec, load_fabric
 from pcietool.emulator.grids import DeviceState, GridSpec, resident_blocks
 from pcietool.emulator.lower import Lowered, lower
 from pcietool.emulator.memory import HOST, Memory, Segment
+from pcietool.emulator.order import TimingOrder
+from pcietool.emulator.random_order import RandomOrder
 from pcietool.errors import CompileError, UsageError
 from pcietool.machines.arguments import bit_patterns
 from pcietool.machines.base import (
@@ -46,6 +48,8 @@ from pcietool.ptx.parser import parse
 
 MAX_EVENTS = 200_000_000
 DEFAULT_FABRIC = "pcie5-switch4"
+Order: TypeAlias = Literal["timing", "random"]
+"""Of memory: one legal execution, or weak outcomes by seed with a report of unordered accesses."""
 
 
 def shared_bytes(function: Function, dynamic: int) -> int:
@@ -92,13 +96,16 @@ class EmulatedBuffer(Buffer):
 
 
 class EmulatedProgram(Program):
-    """All entries of one source, lowered when first asked for."""
+    """All entries of one source, lowered for machines of one memory order."""
 
-    def __init__(self, source: str, defines: Mapping[str, int], ptx: str) -> None:
+    def __init__(self, source: str, defines: Mapping[str, int], ptx: str, order: Order = "timing") -> None:
         self.source = source
         self.defines = dict(defines)
         self.module = parse(ptx)
-        self.lowered = {name: lower(function) for name, function in self.module.entries.items()}
+        self.order = order
+        self.lowered = {
+            name: lower(function, inline_weak=order == "timing") for name, function in self.module.entries.items()
+        }
 
     def kernel(self, name: str) -> Kernel:
         if name not in self.lowered:
@@ -124,13 +131,14 @@ class EmulatedMachine(Machine):
 
     backend: Backend = "emulated"
 
-    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int) -> None:
+    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int, order: Order) -> None:
         super().__init__()
         self.spec = spec
         self.seed = seed
+        self.order = order
         self.label = f"fabric {spec.name}"
         self.memory = Memory(spec.gpu.count)
-        self.engine = Engine(self.memory, Fabric(spec, seed), MAX_EVENTS)
+        self.engine = Engine(self.memory, Fabric(spec, seed), MAX_EVENTS, self._memory_order)
         self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
         self.allocated: dict[Place, int] = {}
         self._gpus = tuple(gpus)
@@ -154,14 +162,23 @@ class EmulatedMachine(Machine):
         ]
 
     @classmethod
-    def open(cls, fabric: str = DEFAULT_FABRIC, gpus: Sequence[int] | None = None, seed: int = 0) -> EmulatedMachine:
+    def open(
+        cls,
+        fabric: str = DEFAULT_FABRIC,
+        gpus: Sequence[int] | None = None,
+        seed: int = 0,
+        order: Order = "timing",
+    ) -> EmulatedMachine:
         """A machine of the named fabric (or fabric file) with these of its GPUs (default: all)."""
         spec = load_fabric(fabric)
         chosen = range(spec.gpu.count) if gpus is None else gpus
         for gpu in chosen:
             if not 0 <= gpu < spec.gpu.count:
                 raise UsageError(f"no GPU {gpu}: fabric {spec.name} has GPUs 0 to {spec.gpu.count - 1}")
-        return cls(spec, list(chosen), seed)
+        return cls(spec, list(chosen), seed, order)
+
+    def _memory_order(self, engine: Engine) -> TimingOrder:
+        return RandomOrder(engine, self.seed) if self.order == "random" else TimingOrder()
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -195,7 +212,7 @@ class EmulatedMachine(Machine):
             architecture=self.spec.gpu.compute_capability,
             defines=defines,
         )
-        return EmulatedProgram(source, defines, compiled.ptx)
+        return EmulatedProgram(source, defines, compiled.ptx, self.order)
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         if nbytes <= 0:
@@ -257,6 +274,7 @@ class EmulatedMachine(Machine):
         engine = self.engine
         used = sorted({launch.device for launch in launches})
         began = engine.now
+        engine.order.begin_round()
         for device in used:
             grids = [self._grid(launch, deadline_s) for launch in launches if launch.device == device]
             skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value
@@ -277,6 +295,7 @@ class EmulatedMachine(Machine):
             self._hang(proof),
             tuple(agent["ended_ns"] - began for agent in agents),
             tuple(span.ended_ns - span.started_ns for span in copying),
+            engine.order.unordered(),
         )
 
     def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
@@ -314,6 +333,7 @@ class EmulatedMachine(Machine):
 
     def _lowered(self, kernel: Kernel) -> Lowered:
         assert isinstance(kernel.program, EmulatedProgram)
+        assert kernel.program.order == self.order
         return kernel.program.lowered[kernel.name]
 
     def _grid(self, launch: Launch, deadline_s: float) -> GridSpec:
@@ -334,8 +354,9 @@ class EmulatedMachine(Machine):
         state = {"left": float(agent.adds), "ended_ns": start}
 
         def add(_: Any, __: Any) -> None:
-            view, index = segment.views[4], offset // 4
-            view[index] = view[index] + 1 & 0xFFFFFFFF
+            new = segment.views[4][offset // 4] + 1 & 0xFFFFFFFF
+            stamp = self.engine.order.outside("host agent", HOST, strong=True)
+            self.engine.order.write_bytes(segment, offset, new.to_bytes(4, "little"), stamp)
             self.engine.loads.changed(segment.address + offset, 4)
             state["left"] -= 1
             state["ended_ns"] = self.engine.now

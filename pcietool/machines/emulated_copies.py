@@ -32,6 +32,7 @@ def start_copies(
     run."""
     span = Span(start, start)
     left = iter(steps)
+    name = f"copy stream of GPU {gpu}"
 
     def next_step(is_first: bool, _: Any = None) -> None:
         step = next(left, None)
@@ -52,14 +53,16 @@ def start_copies(
 
     def land(step: StreamCopy, _: Any) -> None:
         segment, offset = engine.memory.find(step.dst.address, 1)
-        segment.array()[offset : offset + step.nbytes] = step.src.read(count=step.nbytes)
+        stamp = engine.order.outside(name, gpu, strong=False)
+        engine.order.write_bytes(segment, offset, step.src.read(count=step.nbytes).tobytes(), stamp)
         engine.loads.changed(step.dst.address, step.nbytes)
         span.ended_ns = max(span.ended_ns, engine.now)
         next_step(False)
 
     def store(step: StreamWrite, _: Any) -> None:
         segment, offset = engine.memory.find(step.word.address, WORD_BYTES)
-        segment.views[WORD_BYTES][offset // WORD_BYTES] = step.value
+        stamp = engine.order.outside(name, gpu, strong=True)
+        engine.order.write_bytes(segment, offset, step.value.to_bytes(WORD_BYTES, "little"), stamp)
         engine.loads.changed(step.word.address, WORD_BYTES)
 
     engine.at(start, next_step, True)
