@@ -5,11 +5,13 @@
 
 constexpr u32 MESSAGE_WORDS = 16;
 
-struct RemoteCounter {  // one word a rank, which all others increment: what peer atomics would be good for
-    static __device__ __forceinline__ void add(u32* word) {
-        asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
-    }
-};
+// One word a rank, behind its boards, which all others increment: what peer atomics would be good for.
+__device__ __forceinline__ u32* remote_counter(const Endpoint& rank, u32 world) {
+    return reinterpret_cast<u32*>(rank.landing) + 2 * world * MESSAGE_WORDS;
+}
+__device__ __forceinline__ void increment(u32* word) {
+    asm volatile("red.release.sys.global.add.u32 [%0], 1;" ::"l"(word) : "memory");
+}
 
 // What thread t of a rank does for rank t in one round. False if the wait gave up.
 __device__ __forceinline__ bool meet(const Endpoint* ranks, const Trial& trial, u32 rank, u32 iteration,
@@ -20,10 +22,11 @@ __device__ __forceinline__ bool meet(const Endpoint* ranks, const Trial& trial, 
     const u32 sequence = trial.start + iteration;
     if (peer >= world) return true;
 #if ARRIVED_BY == ARRIVED_BY_REMOTE_COUNTER
-    if (peer != rank) RemoteCounter::add(slot_at(ranks[peer].slots, ACK_ROW, 0, world));
+    if (peer != rank) increment(remote_counter(ranks[peer], world));
     if (peer != 0) return true;
     const u32 wanted = trial.start - 1 + (iteration + 1) * (world - 1);
-    return await(own, ACK_ROW, 0, wanted, deadline, rank, world);
+    return wait_slot<Wait, POLL_PAUSE_NS, has_arrived>(remote_counter(own, world), wanted, deadline, rank, LOCAL_ROW, 0,
+                                                       sequence);
 #else
     const u32 value = SEQUENCE == SEQUENCE_GROWS ? sequence : 1;
     [[maybe_unused]] u32* const mine = slot_at(own.slots, FIRST_ROW, peer, world);

@@ -18,7 +18,8 @@ __device__ __forceinline__ bool return_rows(const Endpoint* ranks, const Job& jo
         u32* const slot = chunk_slot(ranks[route.consumer], BACK, 0, rank, world);
         if (!await_ack(ranks[rank], RETURN_ACK_ROW, route.consumer, sequence, deadline, rank, world)) return false;
         if (PUBLISH_FIRST) arrive_and_publish(counter, job.sent[route.consumer], slot, sequence);
-        if (n + 1 == job.routes_count) be_late(trial, rank, WRITING, deadline);
+        const bool ends_stream = n + 1 == job.routes_count || job.routes[n + 1].consumer != route.consumer;
+        if (ends_stream) be_late(trial, rank, WRITING, deadline);
         const u32 key = row_key(iteration, rank, route.row);
         Vector* const to = ranks[route.consumer].returns + shape.vector_of(rank, route.position);
         for (u32 vector = 0; vector < shape.row_vectors; ++vector) {

@@ -99,7 +99,8 @@ __device__ __forceinline__ void push_piece(const Endpoint* ranks, const Job& job
     }
 #if BULK
 #if !NO_PROXY_FENCE
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    // Orders the tile, and for the first thread what it acquired: who read what lies there has done so.
+    asm volatile("fence.proxy.async;" ::: "memory");
 #endif
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -132,7 +133,8 @@ __device__ __forceinline__ bool produce(const Endpoint* ranks, const Job& job, c
         if (threadIdx.x == 0) {
             if (!await_ack(ranks[rank], ACK_ROW, piece.consumer, sequence, deadline, rank, world)) *gave_up = 1;
             if (PUBLISH_FIRST) arrive_and_publish(counter, piece.expected, slot, sequence);
-            if (p + 1 == job.pieces_count) be_late(trial, rank, WRITING, deadline);
+            const bool ends_stream = p + 1 == job.pieces_count || job.pieces[p + 1].consumer != piece.consumer;
+            if (ends_stream) be_late(trial, rank, WRITING, deadline);
         }
         __syncthreads();
         if (*gave_up) return false;

@@ -29,7 +29,11 @@ STARTS = (1, 2**31 - 1 - 3)
 MOST_ROWS = 2**16
 """A returned row is named by 16 bits of its position."""
 CHOICES = 2
-LONGEST_ROW = 64 * 1024
+LONGEST_ROW = 16 * 1024
+PIECES = 4
+"""Of a chunk, if it is long enough."""
+MOST_PIECE_BYTES = 32 * 1024
+"""A bulk store takes a piece from shared memory."""
 
 
 class VerifyConfig(BaseModel):
@@ -120,7 +124,8 @@ class Effort:
 
     def size_for(self, longest_stream: int) -> Size:
         """Pieces so small that several elect together, even in a short stream."""
-        piece_rows = max(1, min(self.chunk_rows, longest_stream) // 4)
+        fitting = min(longest_stream, self.chunk_rows, MOST_PIECE_BYTES // self.row_bytes * PIECES)
+        piece_rows = max(1, fitting // PIECES)
         return Size(
             self.row_bytes, self.chunk_rows, piece_rows, self.threads, self.producers, self.consumers, self.gates
         )

@@ -19,6 +19,7 @@ MESSAGE_WORDS = 16
 BOARDS = 2
 """Of a barrier: two rounds take turns."""
 THREADS = 64
+VECTOR_BYTES = 16
 
 
 class Signal(Entry):
@@ -32,7 +33,7 @@ class Signal(Entry):
         ranks = range(self.world.size)
         self._pairs = list(permutations(ranks, 2))
         """(reader, writer)"""
-        nbytes = BOARDS * len(ranks) * MESSAGE_WORDS * 4
+        nbytes = BOARDS * len(ranks) * MESSAGE_WORDS * 4 + VECTOR_BYTES
         self._landing = [stage.shared(rank, nbytes, "messages") for rank in ranks]
         self._outputs = [stage.local(rank, iterations * len(ranks) * MESSAGE_WORDS * 4, "output") for rank in ranks]
         self._endpoints = stage.endpoints(self._landing)
@@ -76,9 +77,18 @@ class Barrier(Signal):
     name = "barrier"
     source = "verify_barrier.cu"
 
+    _counts_remotely = False
+    """Instead of slots, as one of the mutants does: then a word behind the boards is incremented by all others."""
+
+    def prepare(self, trial: Trial) -> None:
+        super().prepare(trial)
+        self._counts_remotely = bool(trial.defines.get("ARRIVED_BY"))
+        for landing in self._landing:
+            landing.write(np.full(1, trial.start - 1, np.uint32), landing.nbytes - VECTOR_BYTES)
+
     def slot_uses(self) -> list[SlotUse]:
-        return [(reader, FIRST_ROW, writer) for reader, writer in self._pairs]
+        return [] if self._counts_remotely else [(reader, FIRST_ROW, writer) for reader, writer in self._pairs]
 
     def slot_total(self) -> int:
         """A signal for each ordered pair."""
-        return self.world.size * (self.world.size - 1)
+        return 0 if self._counts_remotely else self.world.size * (self.world.size - 1)

@@ -20,7 +20,8 @@ from pcietool.probes.world import Transport
 
 ITERATIONS = 8
 """Of a try: across the wrap, and back to every buffer that takes turns."""
-LATE_NS = 20_000
+LATE_NS = 200_000
+"""Longer than a consumer needs for a whole chunk, in host memory too."""
 TIMEOUT_S = 0.2
 """Most mutants that hang do so for ever; no honest wait takes that long."""
 EQUIVALENT_TRIES = 4

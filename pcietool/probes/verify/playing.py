@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pcietool.machines.base import CopyStream, Machine
+from pcietool.machines.base import CopyStream, Machine, UnorderedAccess
 from pcietool.probes.verify.config import Effort, EntryName
 from pcietool.probes.verify.gates import EndToEnd, Gate
 from pcietool.probes.verify.messages import Barrier, Signal
@@ -64,6 +64,7 @@ class Player:
                 if outcome.hang.limit == "host join timeout":
                     return report  # nothing can be read
             report.findings += entry.wrong_data(trial, report)
+            report.findings += [Finding("unordered", _text(access)) for access in outcome.unordered]
             if not outcome.hang:
                 report.findings += wrong_slots(entry, trial)
             report.findings += stage.damaged_guards()
@@ -74,3 +75,11 @@ class Player:
 
     def free(self) -> None:
         self.world.free()
+
+
+def _text(access: UnorderedAccess) -> str:
+    which = "read, not ordered after the write" if access.kind == "read" else "written, not ordered after the access"
+    return (
+        f"{access.address} {which} of {access.by} ({access.by_source}): GPU {access.device} block {access.block} thread"
+        f" {access.thread}, {access.source}; {access.count} times"
+    )

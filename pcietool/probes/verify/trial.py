@@ -14,6 +14,7 @@ from pcietool.machines.base import Argument, Hang
 Check = Literal["bytes", "count", "slots", "guards", "table", "deadline", "unordered"]
 """What found something: data at its reader, rows counted, slots stored to, words around slots, a table that the kernel
 was given, a wait that gave up, an access that the emulator saw unordered."""
+CorruptionKind = Literal["byte", "count", "route"]
 Point = Literal["writing", "reading"]
 POINTS: Mapping[Point, int] = {"writing": 1, "reading": 2}
 """WRITING and READING of kernels/verify.cuh."""
@@ -36,7 +37,7 @@ class Late:
 class Corruption:
     """What is made wrong on purpose: one bit of what `rank` sends, one count, or one route that it is given."""
 
-    kind: Literal["byte", "count", "route"]
+    kind: CorruptionKind
     rank: int = 0
 
 
