@@ -182,5 +182,5 @@ __device__ __forceinline__ void arrive_and_publish(u32* counter, u32 expected, u
     if (count_arrival(counter, bound) == bound) publish(slot, sequence);
 }
 
-// Told apart from `atomicAdd` on purpose: a count that only the host reads.
+// A count that only the host reads.
 __device__ __forceinline__ void tally(u32* word, u32 rows) { atomicAdd(word, rows); }

@@ -5,7 +5,7 @@
 
 constexpr u32 MESSAGE_WORDS = 16;
 
-// One word a rank, behind its boards, which all others increment: what peer atomics would be good for.
+// One word a rank, behind its boards, which all ranks increment: what peer atomics would be good for.
 __device__ __forceinline__ u32* remote_counter(const Endpoint& rank, u32 world) {
     return reinterpret_cast<u32*>(rank.landing) + 2 * world * MESSAGE_WORDS;
 }
@@ -22,9 +22,9 @@ __device__ __forceinline__ bool meet(const Endpoint* ranks, const Trial& trial, 
     const u32 sequence = trial.start + iteration;
     if (peer >= world) return true;
 #if ARRIVED_BY == ARRIVED_BY_REMOTE_COUNTER
-    if (peer != rank) increment(remote_counter(ranks[peer], world));
+    increment(remote_counter(ranks[peer], world));
     if (peer != 0) return true;
-    const u32 wanted = trial.start - 1 + (iteration + 1) * (world - 1);
+    const u32 wanted = trial.start - 1 + (iteration + 1) * world;
     return wait_slot<Wait, POLL_PAUSE_NS, has_arrived>(remote_counter(own, world), wanted, deadline, rank, LOCAL_ROW, 0,
                                                        sequence);
 #else
@@ -50,7 +50,8 @@ extern "C" __global__ void verify_barrier(Watch* watch, const Endpoint* ranks, u
                                           u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
     __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const Trial trial{first_rank, world, iterations, start, {late_rank, late_point, late_ns}, corrupt_rank, corrupt_row};
+    const Late late{late_rank, late_point, late_ns};
+    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
     const u32 rank = first_rank + blockIdx.x;
     const u32 words = world * MESSAGE_WORDS;
     if (threadIdx.x == 0) gave_up = 0;

@@ -37,7 +37,8 @@ extern "C" __global__ void verify_combine(Watch* watch, const Endpoint* ranks, c
                                           u32 late_point, u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
     __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const Trial trial{first_rank, world, iterations, start, {late_rank, late_point, late_ns}, corrupt_rank, corrupt_row};
+    const Late late{late_rank, late_point, late_ns};
+    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
     const Shape shape{row_vectors, capacity, chunk_rows, chunks};
     const u32 rank = first_rank + blockIdx.x / (producers + consumers);
     const u32 block = blockIdx.x % (producers + consumers);

@@ -1,4 +1,4 @@
-// Everything together: dispatch -> gate -> an integer operation on each row -> combine -> the sum of each row's results.
+// Everything together: dispatch, gate, an integer operation on each row, combine, and the sum of each row's results.
 //
 // A rank has `producers` blocks that dispatch, `consumers` blocks that take rows out chunk by chunk and put them into
 // expert order, `gates` blocks that wait for a full block of rows, work on it and return its rows, and one block that
@@ -115,7 +115,8 @@ extern "C" __global__ void verify_end_to_end(Watch* watch, const Endpoint* ranks
                                              u32 corrupt_row) {
     __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const Trial trial{first_rank, world, iterations, start, {late_rank, late_point, late_ns}, corrupt_rank, corrupt_row};
+    const Late late{late_rank, late_point, late_ns};
+    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
     const Shape shape{row_vectors, capacity, chunk_rows, chunks};
     const u32 blocks = producers + consumers + gates + 1;
     const u32 rank = first_rank + blockIdx.x / blocks;

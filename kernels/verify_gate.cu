@@ -20,7 +20,8 @@ extern "C" __global__ void verify_gate(Watch* watch, const GateJob* jobs, u32 ro
                                        u32 late_point, u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
     __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const Trial trial{first_rank, world, iterations, start, {late_rank, late_point, late_ns}, corrupt_rank, corrupt_row};
+    const Late late{late_rank, late_point, late_ns};
+    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
     const u32 rank = first_rank + blockIdx.x / (writers + gates);
     const u32 block = blockIdx.x % (writers + gates);
     const GateJob job = jobs[rank];

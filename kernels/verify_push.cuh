@@ -2,9 +2,9 @@
 // end-to-end are made of.
 //
 // A stream goes from one producer to one consumer and is cut into chunks, a chunk into pieces; blocks push pieces, and
-// whoever finishes a chunk's last piece is elected on a local counter and publishes the chunk. A stream without rows has
-// one chunk without rows: nobody is elected there, so the producer publishes it when the iteration starts. Once a stream
-// was read its consumer says so in the producer's ACK slot: only then does the producer overwrite it.
+// whoever finishes a chunk's last piece is elected on a local counter and publishes the chunk. A stream without rows
+// has one chunk without rows: nobody is elected there, so the producer publishes it when the iteration starts. Once a
+// stream was read its consumer says so in the producer's ACK slot: only then does the producer overwrite it.
 #pragma once
 #include "verify.cuh"
 

@@ -10,7 +10,8 @@ extern "C" __global__ void verify_signal(Watch* watch, const Endpoint* ranks, u3
                                          u32 world, u32 iterations, u32 start, u32 late_rank, u32 late_point,
                                          u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
     const Deadline deadline = deadline_from(watch);
-    const Trial trial{first_rank, world, iterations, start, {late_rank, late_point, late_ns}, corrupt_rank, corrupt_row};
+    const Late late{late_rank, late_point, late_ns};
+    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
     const u32 rank = first_rank + blockIdx.x;
     const u32 peer = threadIdx.x;
     if (peer >= world || peer == rank) return;

@@ -52,7 +52,7 @@
 
 // ARRIVED_BY: how a barrier learns that everybody came.
 #define ARRIVED_BY_SLOTS 0
-#define ARRIVED_BY_REMOTE_COUNTER 1  // one word that all others increment
+#define ARRIVED_BY_REMOTE_COUNTER 1  // one word that all ranks increment
 #ifndef ARRIVED_BY
 #define ARRIVED_BY ARRIVED_BY_SLOTS
 #endif

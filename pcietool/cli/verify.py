@@ -88,7 +88,8 @@ def verify(
         typer.Option(
             "--distribution",
             "-d",
-            help="Who sends how much to whom; can be repeated. Default: all.",
+            metavar="NAME",
+            help="Who sends how much to whom; can be repeated: " + ", ".join(Distribution) + ". Default: all.",
             show_default=False,
         ),
     ] = None,

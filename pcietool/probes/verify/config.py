@@ -29,6 +29,8 @@ STARTS = (1, 2**31 - 1 - 3)
 MOST_ROWS = 2**16
 """A returned row is named by 16 bits of its position."""
 CHOICES = 2
+MOST_ITERATIONS = 500
+"""Of a launch: everything that was read waits in memory to be compared."""
 LONGEST_ROW = 16 * 1024
 PIECES = 4
 """Of a chunk, if it is long enough."""
@@ -136,7 +138,12 @@ class Effort:
         longest = max(max(EDGES), self.rows * self.choices)
         return -(-longest // self.chunk_rows)
 
-    def starts(self) -> list[tuple[int, int]]:
-        """(first sequence number, iterations): half from the beginning, half across the wrap."""
-        first = -(-self.iterations // len(STARTS))
-        return [(start, n) for start, n in zip(STARTS, (first, self.iterations - first), strict=True) if n]
+    def launches(self) -> list[tuple[int, int]]:
+        """(first sequence number, iterations) of each launch: half of the iterations from the beginning, half across
+        the wrap."""
+        halves = (self.iterations - self.iterations // len(STARTS), self.iterations // len(STARTS))
+        return [
+            (start + done, min(MOST_ITERATIONS, half - done))
+            for start, half in zip(STARTS, halves, strict=True)
+            for done in range(0, half, MOST_ITERATIONS)
+        ]

@@ -78,7 +78,7 @@ class Barrier(Signal):
     source = "verify_barrier.cu"
 
     _counts_remotely = False
-    """Instead of slots, as one of the mutants does: then a word behind the boards is incremented by all others."""
+    """Instead of slots, as one of the mutants does: then a word behind the boards is incremented by all ranks."""
 
     def prepare(self, trial: Trial) -> None:
         super().prepare(trial)

@@ -31,7 +31,7 @@ METHOD = (
     " half of the iterations begin at sequence 1, half at INT32_MAX - 3"
 )
 MUTANTS_METHOD = (
-    "the same kernels with one compile-time switch each; a try is one launch of 8 iterations with one rank late by"
+    "the same kernels with one compile-time switch each; a try is one launch of 6 iterations with one rank late by"
     " 200 µs, every rank and both points by turns; weak faults are tried where memory is as weak as PTX allows, if this"
     " machine is emulated"
 )
@@ -116,9 +116,9 @@ def _prove_row(
     config: VerifyConfig,
     row: Row,
 ) -> None:
-    """Adds one launch from each first sequence number. Raises Hung."""
+    """Adds the launches of one turn. Raises Hung."""
     make = player.entry(entry, distribution)
-    for start, iterations in player.effort.starts():
+    for start, iterations in player.effort.launches():
         trial = Trial(iterations, start, _late(config.inject), _corruption(config.inject))
         report = player.play(make, trial, config.timeout_s, traffic.streams())
         if report.hang:
