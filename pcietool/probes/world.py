@@ -61,6 +61,15 @@ def why_not(machine: Machine, transport: Transport, alone: Container[Transport] 
     return None
 
 
+def changed_guards(buffer: Buffer, name: str) -> Iterator[str]:
+    """Where something wrote beside what lies between the guards of a buffer: one line a side."""
+    content = buffer.read(np.uint8)
+    for side, guard in (("before", content[:GUARD_BYTES]), ("behind", content[-GUARD_BYTES:])):
+        changed = np.flatnonzero(guard != GUARD_BYTE)
+        if changed.size:
+            yield f"{changed.size} guard bytes {side} the {name} were overwritten"
+
+
 @dataclass(frozen=True)
 class World:
     """`device_of[rank]`; ranks that share a device share one grid.
@@ -134,14 +143,9 @@ class World:
 
     def damaged_guards(self) -> list[str]:
         """Where something wrote beside a slot array: one line a rank and side."""
-        damage = []
-        for rank, slots in enumerate(self.slots):
-            content = slots.read(np.uint8)
-            for side, guard in (("before", content[:GUARD_BYTES]), ("behind", content[-GUARD_BYTES:])):
-                changed = np.flatnonzero(guard != GUARD_BYTE)
-                if changed.size:
-                    damage.append(f"{changed.size} guard bytes {side} the slots of rank {rank} were overwritten")
-        return damage
+        return [
+            line for rank, slots in enumerate(self.slots) for line in changed_guards(slots, f"slots of rank {rank}")
+        ]
 
     def grids(self) -> list[tuple[int, int, int]]:
         """(device, first rank, ranks) of each grid that a round consists of."""

@@ -118,3 +118,27 @@ def expert_order(routing: Routing, rank: int, row_block: int) -> tuple[list[Arri
             experts.append(expert)
         slot = len(seeds) * row_block
     return arrivals, seeds, experts
+
+
+def slots_of(arrivals: list[Arrival], world: int, capacity: int) -> list[list[int]]:
+    """[source][position]: the slot in expert order of each row that arrives at one rank; 0 where there is no row."""
+    table = [[0] * capacity for _ in range(world)]
+    for source, _, slot, position in arrivals:
+        table[source][position] = slot
+    return table
+
+
+def results(routing: Routing, rank: int, nothing: int) -> list[tuple[int, int]]:
+    """(rank, position) that each choice of each row comes back from, `nothing` twice where there is no choice."""
+    found = []
+    sent = [0] * routing.world
+    for row in range(routing.experts.shape[1]):
+        for choice in range(routing.experts.shape[2]):
+            expert = int(routing.experts[rank, row, choice])
+            if expert == NOWHERE:
+                found.append((nothing, nothing))
+            else:
+                to = expert // routing.experts_a_rank
+                found.append((to, sent[to]))
+                sent[to] += 1
+    return found

@@ -65,6 +65,7 @@ class GateTables:
         self.counted = [recount.expert_order(routing, rank, ROW_BLOCK) for rank in ranks]
         self.arrivals = [stage.table(rank, self.orders[rank].arrivals, "arrivals") for rank in ranks]
         self.seeds = [stage.table(rank, self.orders[rank].seeds, "seeds") for rank in ranks]
+        self.experts = [stage.table(rank, self.orders[rank].experts, "experts") for rank in ranks]
         self.counters = [stage.local(rank, 4 * iterations * self.orders[rank].row_blocks, "gates") for rank in ranks]
         self.rows = [stage.local(rank, iterations * self.orders[rank].slots * row_bytes, "rows") for rank in ranks]
 
@@ -87,7 +88,8 @@ class GateTables:
             yield from compare_fields(f"{what} at rank {rank}", given, arrivals, "arrival")
             given = self.seeds[rank].read(np.uint32, order.row_blocks)
             yield from compare_table(f"{what} padding rows at rank {rank}", given, seeds, ("row block",))
-            yield from compare_table(f"{what} experts at rank {rank}", order.experts, experts, ("row block",))
+            given = self.experts[rank].read(np.uint32, order.row_blocks)
+            yield from compare_table(f"{what} experts at rank {rank}", given, experts, ("row block",))
 
 
 class Gate(Entry):
@@ -180,17 +182,19 @@ class EndToEnd(Dispatch):
         self._endpoints = stage.endpoints(self.landing, self.returns)
         self._elections = [stage.local(rank, 4 * world, "elections of results") for rank in ranks]
         self._sums = [stage.local(rank, iterations * rows * size.row_bytes, "sums") for rank in ranks]
+        self._slot_tables = [stage.table(rank, self._slots_of(rank), "slots in expert order") for rank in ranks]
+        self._result_tables = [stage.table(rank, self._results(rank), "results") for rank in ranks]
         ends = np.zeros(world, END_JOB)
         for name, buffers in (
-            ("slot_of", [stage.table(rank, self._slots_of(rank), "slots in expert order") for rank in ranks]),
+            ("slot_of", self._slot_tables),
             ("arrivals", gates.arrivals),
             ("first", [stage.table(rank, _first_arrivals(gates.orders[rank]), "first arrivals") for rank in ranks]),
             ("seeds", gates.seeds),
-            ("experts", [stage.table(rank, gates.orders[rank].experts, "experts") for rank in ranks]),
+            ("experts", gates.experts),
             ("counters", gates.counters),
             ("rows", gates.rows),
             ("elections", self._elections),
-            ("results", [stage.table(rank, self._results(rank), "results") for rank in ranks]),
+            ("results", self._result_tables),
             ("sums", self._sums),
         ):
             ends[name] = [buffer.address for buffer in buffers]
@@ -226,6 +230,14 @@ class EndToEnd(Dispatch):
     def wrong_tables(self) -> Iterator[Finding]:
         yield from super().wrong_tables()
         yield from self.gates.wrong(self.name)
+        world, capacity = self.world.size, self.streams.capacity
+        for rank, (arrivals, _, _) in enumerate(self.gates.counted):
+            given = self._slot_tables[rank].read(np.uint32, world * capacity).reshape(world, capacity)
+            slots = recount.slots_of(arrivals, world, capacity)
+            yield from compare_table(f"slots in expert order at rank {rank}", given, slots, ("source", "position"))
+            results = recount.results(self._routing, rank, NOTHING)
+            given = self._result_tables[rank].read(RESULT, len(results))
+            yield from compare_fields(f"results of rank {rank}", given, results, "choice")
 
     def launches(self, trial: Trial) -> list[Launch]:
         size = self.size

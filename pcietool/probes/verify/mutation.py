@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice, permutations, product
 
-from pcietool.errors import CompileError, PtxError
 from pcietool.machines.base import Machine
 from pcietool.probes.base import Observer, ProbeResult, Row, Status
 from pcietool.probes.hangs import Hung
@@ -71,19 +70,16 @@ def _row(mutant: Mutant, machine: Machine, transport: Transport, player: Player,
     }
     if reason := _why_not(mutant, machine, transport):
         return row | {"outcome": "waived", "reason": reason}
-    try:
-        for late, start in _tries(mutant, player.effort.ranks):
-            row["tries"] += 1
-            trial = Trial(ITERATIONS, start, late, defines=mutant.defines)
-            report = player.play(player.entry(mutant.entry, mutant.distribution), trial, TIMEOUT_S)
-            if report.hang and report.hang.limit == "host join timeout":
-                raise Hung(report.hang, f"{mutant.entry}: {mutant.name}")
-            if report.findings:
-                first = report.findings[0]
-                how = f"{late}, from sequence {start}"
-                return row | {"outcome": "killed", "killed_by": first.check, "how": how, "found": first.text}
-    except (CompileError, PtxError) as error:
-        return row | {"outcome": "waived", "reason": str(error).splitlines()[0]}
+    for late, start in _tries(mutant, player.effort.ranks):
+        row["tries"] += 1
+        trial = Trial(ITERATIONS, start, late, defines=mutant.defines)
+        report = player.play(player.entry(mutant.entry, mutant.distribution), trial, TIMEOUT_S)
+        if report.hang and report.hang.limit == "host join timeout":
+            raise Hung(report.hang, f"{mutant.entry}: {mutant.name}")
+        if report.findings:
+            first = report.findings[0]
+            how = f"{late}, from sequence {start}"
+            return row | {"outcome": "killed", "killed_by": first.check, "how": how, "found": first.text}
     if mutant.survives or emulated:
         return row | {"outcome": "survived"}
     return row | {"outcome": NOT_SENSITIVE}

@@ -15,7 +15,7 @@ from pcietool.probes.base import Observer, ProbeResult, Row, Status
 from pcietool.probes.hangs import Hung
 from pcietool.probes.injections import amount
 from pcietool.probes.parts import run_parts
-from pcietool.probes.verify.config import ROUTED, Effort, EntryName, VerifyConfig
+from pcietool.probes.verify.config import ROUTED, STARTS, Effort, EntryName, VerifyConfig
 from pcietool.probes.verify.mutation import prove_checks
 from pcietool.probes.verify.playing import Player
 from pcietool.probes.verify.traffic import Traffic
@@ -98,6 +98,7 @@ def _row(entry: EntryName, distribution: Distribution | None) -> Row:
         "entry": entry,
         "distribution": distribution,
         "name": f"{entry}, {distribution}" if distribution else entry,
+        "first_sequences": list(STARTS),
         "launches": 0,
         "iterations": 0,
         "rows": 0,

@@ -14,7 +14,7 @@ import numpy as np
 from pcietool.errors import UsageError
 from pcietool.machines.base import Argument, Buffer, Launch, Machine, Part, Place, on_device
 from pcietool.probes.verify.trial import Finding, Report, Trial
-from pcietool.probes.world import Transport, World
+from pcietool.probes.world import World, changed_guards
 from pcietool.protocol.rows import POISON, first_wrong_byte
 from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES
 
@@ -34,10 +34,6 @@ class Stage:
         self.world = world
         self._owned: list[Buffer] = []
         self._guarded: list[tuple[Buffer, str]] = []
-
-    @property
-    def transport(self) -> Transport:
-        return self.world.transport
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         buffer = self.machine.alloc(place, max(16, nbytes), name)
@@ -89,11 +85,8 @@ class Stage:
         for text in self.world.damaged_guards():
             yield Finding("guards", text)
         for buffer, name in self._guarded:
-            content = buffer.read(np.uint8)
-            for side, guard in (("before", content[:GUARD_BYTES]), ("behind", content[-GUARD_BYTES:])):
-                changed = np.flatnonzero(guard != GUARD_BYTE)
-                if changed.size:
-                    yield Finding("guards", f"{changed.size} guard bytes {side} the {name} were overwritten")
+            for text in changed_guards(buffer, name):
+                yield Finding("guards", text)
 
     def free(self) -> None:
         for buffer in self._owned:
