@@ -167,7 +167,7 @@ struct AcquireGpu {  // for words that only this GPU writes
 
 // Polls a slot of this rank until `wanted` is reached; true if it was. SLEEP_NS: ns between polls, 0 for none.
 // (rank, row, col, round) only name the slot in the record that a wait without signal leaves behind.
-template <typename Wait, u32 SLEEP_NS = 0>
+template <typename Wait, u32 SLEEP_NS = 0, bool (&HAS_REACHED)(u32, u32) = reached>
 __device__ __forceinline__ bool wait_slot(const u32* slot, u32 wanted, const Deadline& deadline, u32 rank, u32 row,
                                           u32 col, u32 round) {
     constexpr u32 LOOKS = 32;
@@ -177,7 +177,7 @@ __device__ __forceinline__ bool wait_slot(const u32* slot, u32 wanted, const Dea
 #pragma unroll 1
         do {
             if (SLEEP_NS && look) __nanosleep(SLEEP_NS);
-            arrived = reached(Wait::poll(slot), wanted);
+            arrived = HAS_REACHED(Wait::poll(slot), wanted);
         } while (!arrived && ++look < LOOKS);
         if (arrived) {
             Wait::arrive(slot);
@@ -186,7 +186,7 @@ __device__ __forceinline__ bool wait_slot(const u32* slot, u32 wanted, const Dea
         const u32 reason = out_of_time(deadline, polls);
         if (reason) {
             const u32 got = Wait::poll(slot);  // one last look after the deadline
-            if (!reached(got, wanted)) {
+            if (!HAS_REACHED(got, wanted)) {
                 record_wait(deadline, reason, rank, row, col, wanted, got, round);
                 return false;
             }

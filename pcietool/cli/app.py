@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import pcietool
-from pcietool.cli import atomic_loss, barrier_latency, compare_nccl, litmus, signal_latency, watermark
+from pcietool.cli import atomic_loss, barrier_latency, compare_nccl, litmus, signal_latency, verify, watermark
 
 MEASURE = "Measure"
 PROVE = "Prove"
@@ -88,4 +88,5 @@ app.command("barrier-latency", rich_help_panel=MEASURE)(barrier_latency.barrier_
 app.command("atomic-loss", rich_help_panel=MEASURE)(atomic_loss.atomic_loss)
 app.command("watermark", rich_help_panel=MEASURE)(watermark.watermark)
 app.command("compare-nccl", rich_help_panel=MEASURE)(compare_nccl.compare_nccl)
+app.command("verify", rich_help_panel=PROVE)(verify.verify)
 app.command("litmus", rich_help_panel=PROVE)(litmus.litmus)

@@ -43,6 +43,7 @@ OPTIONS = {
     "waits": "--wait",
     "polls": "--poll",
     "paths": "--path",
+    "distributions": "--distribution",
 }
 """Which option a config's field comes from, where their names differ by more than a unit."""
 

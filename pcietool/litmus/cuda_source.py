@@ -14,6 +14,7 @@ from pcietool.litmus.program import (
     Arithmetic,
     Barrier,
     Branch,
+    Copy,
     Fence,
     Instruction,
     Item,
@@ -85,6 +86,10 @@ def inexpressible(test: LitmusTest) -> str | None:
     values += [operand.constant for one in code for operand in _operands(one)]
     if any(isinstance(one, Barrier) for one in code):
         return "has a block barrier, which may block; runs on the model only"
+    if any(isinstance(one, Copy) for one in code):
+        return "has bulk copies, whose sources are shared memory; runs on the model only"
+    if test.without_native_atomics:
+        return "says where atomics are not native, which on a machine its links decide; runs on the model only"
     if any(not SMALLEST <= value <= LARGEST for value in values):
         return "has a value that does not fit 32 bits"
     if any(isinstance(one, Rmw) and one.register is None and RMW_NAMES[one.combine] in ("exch", "cas") for one in code):

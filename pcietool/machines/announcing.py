@@ -20,9 +20,8 @@ from pcietool.machines.base import (
     Outcome,
     Place,
     Program,
-    launch_names,
-    round_names,
 )
+from pcietool.machines.names import launch_names, round_names
 
 Announce = Callable[[str, float], None]
 """(what starts, its deadline in seconds); (what, 0) when it has ended."""

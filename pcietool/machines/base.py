@@ -179,13 +179,6 @@ class Launch:
     has ended. A machine that cannot do so starts it afterwards."""
 
 
-def launch_names(launches: Sequence[Launch]) -> str:
-    """For messages, such as "barrier_rounds on GPUs 0, 1"."""
-    kernels = ", ".join(dict.fromkeys(launch.kernel.name for launch in launches))
-    devices = sorted({launch.device for launch in launches})
-    return f"{kernels} on GPU{'s' if len(devices) > 1 else ''} {', '.join(map(str, devices))}"
-
-
 @dataclass(frozen=True)
 class HostAgent:
     """A CPU thread that takes part in a round: `adds` atomic increments of the 32-bit word at `offset`."""
@@ -219,13 +212,6 @@ class CopyStream:
 
     device: int
     steps: tuple[StreamCopy | StreamWrite, ...]
-
-
-def round_names(launches: Sequence[Launch], copy_streams: Sequence[CopyStream]) -> str:
-    """As `launch_names`, and where copy streams run beside them."""
-    copying = ", ".join(str(stream.device) for stream in copy_streams)
-    parts = [launch_names(launches)] * bool(launches) + [f"copies by GPU {copying}"] * bool(copy_streams)
-    return " with ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -378,6 +364,11 @@ class Machine(ABC):
     @abstractmethod
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Records the launches, instantiated and uploaded on every device."""
+
+    def in_random_order(self, seed: int) -> Machine | None:
+        """The same machine with memory as weak as PTX allows, by seed, to be closed by the caller; None where only
+        hardware decides."""
+        return None
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:

@@ -173,6 +173,9 @@ class EmulatedMachine(Machine):
     def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
         return None
 
+    def in_random_order(self, seed: int) -> Machine | None:
+        return EmulatedMachine(self.spec, self._gpus, seed, "random")
+
     def facts(self) -> dict[str, Any]:
         return {
             "fabric": self.spec.name,

@@ -67,6 +67,15 @@ def no_access(machine: Machine, gpus: int) -> str | None:
     return None
 
 
+def changed_guards(buffer: Buffer, name: str) -> Iterator[str]:
+    """Where something wrote beside what lies between the guards of a buffer: one line a side."""
+    content = buffer.read(np.uint8)
+    for side, guard in (("before", content[:GUARD_BYTES]), ("behind", content[-GUARD_BYTES:])):
+        changed = np.flatnonzero(guard != GUARD_BYTE)
+        if changed.size:
+            yield f"{changed.size} guard bytes {side} the {name} were overwritten"
+
+
 @dataclass(frozen=True)
 class World:
     """`device_of[rank]`; ranks that share a device share one grid.
@@ -124,24 +133,25 @@ class World:
         """[ranks] of uint64: where each rank's first slot lies, behind its guard."""
         return np.array([slots.address + GUARD_BYTES for slots in self.slots], np.uint64)
 
-    def reset(self) -> None:
-        """Zeroes all slots, renews their guards, and starts all sequences anew."""
+    def reset(self, value: int = 0) -> None:
+        """Gives all slots a value, renews their guards, and starts all sequences anew."""
         for slots in self.slots:
             slots.fill(GUARD_BYTE)
-            slots.write(np.zeros(self.slot_map.nbytes, np.uint8), GUARD_BYTES)
+            slots.write(np.full(self.slot_map.nbytes // 4, value, np.uint32), GUARD_BYTES)
         for sequence in self.sequences.values():
             sequence.fill(0)
 
+    def slot_values(self, rank: int) -> np.ndarray:
+        """[rows, cols] of uint32: what a rank's slots hold."""
+        raw = self.slots[rank].read(np.uint32, self.slot_map.nbytes // 4, GUARD_BYTES)
+        values: np.ndarray = raw.reshape(self.slot_map.rows, self.slot_map.cols, -1)[:, :, 0]
+        return values
+
     def damaged_guards(self) -> list[str]:
         """Where something wrote beside a slot array: one line a rank and side."""
-        damage = []
-        for rank, slots in enumerate(self.slots):
-            content = slots.read(np.uint8)
-            for side, guard in (("before", content[:GUARD_BYTES]), ("behind", content[-GUARD_BYTES:])):
-                changed = np.flatnonzero(guard != GUARD_BYTE)
-                if changed.size:
-                    damage.append(f"{changed.size} guard bytes {side} the slots of rank {rank} were overwritten")
-        return damage
+        return [
+            line for rank, slots in enumerate(self.slots) for line in changed_guards(slots, f"slots of rank {rank}")
+        ]
 
     def grids(self) -> list[tuple[int, int, int]]:
         """(device, first rank, ranks) of each grid that a round consists of."""

@@ -29,8 +29,6 @@ from pcietool.machines.base import (
     Outcome,
     Place,
     Program,
-    launch_names,
-    round_names,
 )
 from pcietool.machines.cuda.agents import atomic_fetch_add
 from pcietool.machines.cuda.copies import CopyQueue, copy_call
@@ -43,6 +41,7 @@ from pcietool.machines.cuda.memory import DeviceBuffer, HostBuffer
 from pcietool.machines.cuda.program import CudaProgram, cuda_program
 from pcietool.machines.cuda.rounds import StuckError, run_round
 from pcietool.machines.cuda.telemetry import Telemetry
+from pcietool.machines.names import launch_names, round_names
 from pcietool.machines.selection import select_gpus
 
 MAX_QUEUED = 512

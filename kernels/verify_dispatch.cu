@@ -1,0 +1,33 @@
+// Dispatch alone: each rank pushes its rows to the ranks of their experts, in chunks with a signal each (the chunk
+// watermark), and takes out what the others pushed to it.
+//
+// A rank has `producers` blocks, then `consumers` blocks; all of them must be resident. Ranks of one grid follow each
+// other.
+#include "verify_push.cuh"
+
+extern "C" __global__ void verify_dispatch(Watch* watch, const Endpoint* ranks, const Job* jobs, u32 row_vectors,
+                                           u32 capacity, u32 chunk_rows, u32 chunks, u32 producers, u32 consumers,
+                                           u32 first_rank, u32 world, u32 iterations, u32 start, u32 late_rank,
+                                           u32 late_point, u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
+    __shared__ u32 gave_up;
+    const Deadline deadline = deadline_from(watch);
+    const Late late{late_rank, late_point, late_ns};
+    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
+    const Shape shape{row_vectors, capacity, chunk_rows, chunks};
+    const u32 rank = first_rank + blockIdx.x / (producers + consumers);
+    const u32 block = blockIdx.x % (producers + consumers);
+    const Job job = jobs[rank];
+    if (threadIdx.x == 0) gave_up = 0;
+    __syncthreads();
+    for (u32 iteration = 0; iteration < iterations; ++iteration) {
+        bool going_on;
+        if (block < producers) {
+            going_on = produce(ranks, job, shape, trial, rank, block, producers, iteration, deadline, &gave_up);
+        } else {
+            const Keep keep{job.output + iteration * shape.vector_of(world, 0), shape};
+            going_on = consume(ranks, job, FORTH, ranks[rank].landing, shape, trial, rank, block - producers, consumers,
+                               iteration, deadline, &gave_up, keep, keep);
+        }
+        if (!going_on) break;
+    }
+}

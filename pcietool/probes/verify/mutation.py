@@ -1,0 +1,146 @@
+"""Do the checks of verify find what they are for? Every mutant must be found, every equivalent must not.
+
+Must not decide what right data are; `playing` makes the checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice, permutations, product
+
+from pcietool.machines.base import Machine
+from pcietool.probes.base import Observer, ProbeResult, Row, Status
+from pcietool.probes.hangs import Hung
+from pcietool.probes.verify.config import STARTS, Effort, VerifyConfig
+from pcietool.probes.verify.mutants import MUTANTS, Mutant
+from pcietool.probes.verify.playing import Player
+from pcietool.probes.verify.trial import POINTS, Late, Trial
+from pcietool.probes.world import Transport
+
+ITERATIONS = 6
+"""Of a try: across the wrap, and back to every buffer that takes turns."""
+LATE_NS = 200_000
+"""Longer than a consumer needs for a whole chunk, in host memory too."""
+TIMEOUT_S = 0.2
+"""Most mutants that hang do so for ever; no honest wait takes that long."""
+EQUIVALENT_STEP = 5
+"""Of all tries, every fifth: each point, both first sequence numbers, and most ranks come up."""
+NOT_SENSITIVE = "not sensitive here"
+BULK_NEEDS = (9, 0)
+
+
+def prove_checks(
+    machine: Machine,
+    transport: Transport,
+    config: VerifyConfig,
+    effort: Effort,
+    observer: Observer,
+    result: ProbeResult,
+) -> None:
+    """One row a mutant. Raises Hung only where a kernel does not even end by its own deadline."""
+    weakest = machine.in_random_order(config.seed)
+    players = {"any": Player(machine, transport, effort, config.seed)}
+    if weakest is not None:
+        players["weak"] = Player(weakest, transport, effort, config.seed)
+    for mutant in MUTANTS:
+        if mutant.entry not in config.chosen_entries:
+            continue
+        observer.progress(f"{transport}: {mutant.entry}: {mutant.name}")
+        player = players.get(mutant.order, players["any"])
+        result.rows.append(_row(mutant, machine, transport, player, weakest is not None))
+    if not machine.stuck:
+        for player in players.values():
+            player.free()
+    if weakest is not None:
+        weakest.close()
+    result.status, result.verdict, result.reason = judge(result.rows)
+
+
+def _row(mutant: Mutant, machine: Machine, transport: Transport, player: Player, emulated: bool) -> Row:
+    row: Row = {
+        "mutant": mutant.name,
+        "entry": mutant.entry,
+        "order": mutant.order,
+        "expected": "survives" if mutant.survives else "killed",
+        "outcome": None,
+        "killed_by": None,
+        "tries": 0,
+        "how": None,
+        "found": None,
+    }
+    if reason := _why_not(mutant, machine, transport):
+        return row | {"outcome": "waived", "reason": reason}
+    for late, start in _tries(mutant, player.effort.ranks):
+        row["tries"] += 1
+        trial = Trial(ITERATIONS, start, late, defines=mutant.defines)
+        report = player.play(player.entry(mutant.entry, mutant.distribution), trial, TIMEOUT_S)
+        if report.hang and report.hang.limit == "host join timeout":
+            raise Hung(report.hang, f"{mutant.entry}: {mutant.name}")
+        if report.findings:
+            first = report.findings[0]
+            how = f"{late}, from sequence {start}"
+            return row | {"outcome": "killed", "killed_by": first.check, "how": how, "found": first.text}
+    if mutant.survives or emulated:
+        return row | {"outcome": "survived"}
+    return row | {"outcome": NOT_SENSITIVE}
+
+
+def _tries(mutant: Mutant, ranks: int) -> Iterator[tuple[Late, int]]:
+    """Who is late, where, and the first sequence number; all of them, few for an equivalent."""
+    every = product(reversed(STARTS), POINTS, range(ranks))
+    for start, point, rank in islice(every, 0, None, EQUIVALENT_STEP if mutant.survives else 1):
+        yield Late(rank, point, LATE_NS), start
+
+
+def _why_not(mutant: Mutant, machine: Machine, transport: Transport) -> str | None:
+    """Why this is no mutant, or cannot be made, on this transport."""
+    if mutant.needs == "two GPUs" and transport == "self":
+        return "gpu scope: on one GPU gpu scope is enough"
+    if mutant.needs == "two requesters" and not _loses(machine, transport):
+        return "remote RMW counter: needs two requesters over links without native atomics"
+    if mutant.needs == "native" and not _native(machine, transport):
+        return "native link: remote RMW needs native atomics on all links"
+    if mutant.needs == "bulk" and any(device.compute_capability < BULK_NEEDS for device in machine.devices):
+        return "bulk stores need sm_90 or newer"
+    return None
+
+
+def _native(machine: Machine, transport: Transport) -> bool:
+    devices = range(len(machine.devices))
+    if transport == "self":
+        return True
+    if transport == "host":
+        return all(machine.host_link(device).native_atomics == "full" for device in devices)
+    return all(machine.link(src, dst).native_atomics == "full" for src, dst in permutations(devices, 2))
+
+
+def _loses(machine: Machine, transport: Transport) -> bool:
+    """Do two GPUs or more increment each word over links without native atomics? A rank's own memory is no link."""
+    devices = range(len(machine.devices))
+    if transport == "self" or len(devices) < (2 if transport == "host" else 3):
+        return False
+    if transport == "host":
+        return all(machine.host_link(device).native_atomics == "none" for device in devices)
+    return all(machine.link(src, dst).native_atomics == "none" for src, dst in permutations(devices, 2))
+
+
+def judge(rows: Sequence[Row]) -> tuple[Status, str, str | None]:
+    """(status, verdict, reason): a mutant that survives is as bad as wrong data, and so is a killed equivalent."""
+    run = [row for row in rows if row["outcome"] != "waived"]
+    mutants = [row for row in run if row["expected"] == "killed"]
+    equivalents = [row for row in run if row["expected"] == "survives"]
+    killed = sum(row["outcome"] == "killed" for row in mutants)
+    survived = sum(row["outcome"] == "survived" for row in equivalents)
+    verdict = f"{killed} of {len(mutants)} mutants killed, {survived} of {len(equivalents)} equivalents survive"
+    insensitive = sum(row["outcome"] == NOT_SENSITIVE for row in mutants)
+    if insensitive:
+        verdict += f", {insensitive} not sensitive here"
+    for row in mutants:
+        if row["outcome"] == "survived":
+            return Status.FAIL, verdict, f"{row['entry']}: {row['mutant']}: not found in {row['tries']} tries"
+    for row in equivalents:
+        if row["outcome"] == "killed":
+            return Status.FAIL, verdict, f"{row['entry']}: {row['mutant']}: false alarm: {row['found']}"
+    if not run:
+        return Status.WAIVED, "not run", "; ".join(dict.fromkeys(row["reason"] for row in rows))
+    return Status.WARN if insensitive else Status.PASS, verdict, None

@@ -1,0 +1,85 @@
+"""One trial from memory to findings: builds an entry, runs it once, and makes every check.
+
+Must not decide what is tried; `run` and `mutation` do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pcietool.machines.base import CopyStream, Machine, UnorderedAccess
+from pcietool.probes.verify.config import Effort, EntryName
+from pcietool.probes.verify.gates import EndToEnd, Gate
+from pcietool.probes.verify.messages import Barrier, Signal
+from pcietool.probes.verify.pushes import Combine, Dispatch, Size
+from pcietool.probes.verify.stage import FIRST_ROW, Entry, Stage, wrong_slot_map, wrong_slots
+from pcietool.probes.verify.trial import Finding, Report, Trial
+from pcietool.probes.world import Transport, World
+from pcietool.protocol.routing import Distribution, Routing, route
+from pcietool.protocol.streams import dispatched
+
+MakeEntry = Callable[[Stage, int], Entry]
+MESSAGES: Mapping[EntryName, MakeEntry] = {"signal": Signal, "barrier": Barrier}
+PUSHES: Mapping[EntryName, Callable[[Stage, int, Size, Routing], Entry]] = {
+    "dispatch": Dispatch,
+    "combine": Combine,
+    "gate": Gate,
+    "end-to-end": EndToEnd,
+}
+
+
+class Player:
+    """Plays trials on one transport; keeps the slots, and frees everything else after each trial."""
+
+    def __init__(self, machine: Machine, transport: Transport, effort: Effort, seed: int) -> None:
+        self.machine = machine
+        self.effort = effort
+        self._seed = seed
+        self.world = World.build(machine, transport, effort.ranks, FIRST_ROW + effort.most_chunks)
+
+    def entry(self, name: EntryName, distribution: Distribution | None) -> MakeEntry:
+        """How to build an entry for a number of iterations; those that need a routing get a uniform one by default."""
+        if name in MESSAGES:
+            return MESSAGES[name]
+        routing = route(distribution or "uniform", self.effort.load_of(self._seed))
+        size = self.effort.size_for(dispatched(routing, self.effort.chunk_rows, 1).capacity)
+        return lambda stage, iterations: PUSHES[name](stage, iterations, size, routing)
+
+    def play(self, make: MakeEntry, trial: Trial, timeout_s: float, traffic: tuple[CopyStream, ...] = ()) -> Report:
+        """Every check, in the order in which they explain each other. Wrong tables are not launched."""
+        stage = Stage(self.machine, self.world)
+        report = Report()
+        try:
+            entry = make(stage, trial.iterations)
+            self.world.reset(trial.start - 1)
+            entry.prepare(trial)
+            report.findings += [*entry.wrong_tables(), *wrong_slot_map(entry)]
+            if report.findings:
+                return report
+            outcome = self.machine.run(entry.launches(trial), timeout_s, copy_streams=traffic)
+            report.hang = outcome.hang
+            if outcome.hang:
+                first = next((r for r in outcome.hang.records if r.reason == "deadline"), None)
+                report.findings.append(Finding("deadline", str(first or "a wait gave up")))
+                if outcome.hang.limit == "host join timeout":
+                    return report  # nothing can be read
+            report.findings += entry.wrong_data(trial, report)
+            report.findings += [Finding("unordered", _text(access)) for access in outcome.unordered]
+            if not outcome.hang:
+                report.findings += wrong_slots(entry, trial)
+            report.findings += stage.damaged_guards()
+        finally:
+            if not self.machine.stuck:
+                stage.free()
+        return report
+
+    def free(self) -> None:
+        self.world.free()
+
+
+def _text(access: UnorderedAccess) -> str:
+    which = "read, not ordered after the write" if access.kind == "read" else "written, not ordered after the access"
+    return (
+        f"{access.address} {which} of {access.by} ({access.by_source}): GPU {access.device} block {access.block} thread"
+        f" {access.thread}, {access.source}; {access.count} times"
+    )

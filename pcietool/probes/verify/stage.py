@@ -1,0 +1,250 @@
+"""The memory that an entry plays on, and the checks that every entry has in common.
+
+Must not know what is sent; the entries do.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import Argument, Buffer, Launch, Machine, Part, Place, on_device
+from pcietool.probes.verify.trial import Finding, Report, Trial
+from pcietool.probes.world import World, changed_guards
+from pcietool.protocol.rows import POISON, first_wrong_byte
+from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES
+
+LOCAL_ROW, ACK_ROW, RETURN_ACK_ROW, RETURN_ROW, FIRST_ROW = range(5)
+"""Rows of a rank's slots, as in kernels/verify.cuh."""
+ENDPOINT = np.dtype([(name, "<u8") for name in ("slots", "landing", "returns")])
+POISON_WORD = np.uint32(POISON)
+SlotUse = tuple[int, int, int]
+"""(owner, row, writer)"""
+
+
+class Stage:
+    """Ranks, slots and memory of one entry. Everything it allocates it frees."""
+
+    def __init__(self, machine: Machine, world: World) -> None:
+        self.machine = machine
+        self.world = world
+        self._owned: list[Buffer] = []
+        self._guarded: list[tuple[Buffer, str]] = []
+
+    def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
+        buffer = self.machine.alloc(place, max(16, nbytes), name)
+        self._owned.append(buffer)
+        return buffer
+
+    def local(self, rank: int, nbytes: int, name: str) -> Buffer:
+        """In the memory of the rank's device."""
+        return self.alloc(on_device(self.world.device_of[rank]), nbytes, f"{name} of rank {rank}")
+
+    def table(self, rank: int, values: np.ndarray, name: str) -> Buffer:
+        """Values that the kernel is given, in the memory of the rank's device."""
+        buffer = self.local(rank, values.nbytes, name)
+        if values.nbytes:
+            buffer.write(values)
+        return buffer
+
+    def shared(self, rank: int, nbytes: int, name: str) -> Part:
+        """Where others write to the rank, with guards around it, poisoned."""
+        whole = self.alloc(self.world.place_of_slots(rank), nbytes + 2 * GUARD_BYTES, f"{name} of rank {rank}")
+        self._guarded.append((whole, f"{name} of rank {rank}"))
+        whole.fill(GUARD_BYTE)
+        part = Part(whole, GUARD_BYTES, nbytes)
+        poison(part)
+        return part
+
+    def on_every_device(self, values: np.ndarray, name: str) -> dict[int, Buffer]:
+        """The same table on each device."""
+        tables = {device: self.alloc(on_device(device), values.nbytes, name) for device in self.devices}
+        for table in tables.values():
+            table.write(values)
+        return tables
+
+    @property
+    def devices(self) -> list[int]:
+        return sorted(set(self.world.device_of))
+
+    def endpoints(self, landing: Sequence[Buffer], returns: Sequence[Buffer] | None = None) -> dict[int, Buffer]:
+        """Endpoint of kernels/verify.cuh for every rank, on each device."""
+        endpoints = np.zeros(self.world.size, ENDPOINT)
+        endpoints["slots"] = self.world.slot_addresses
+        endpoints["landing"] = [part.address for part in landing]
+        if returns is not None:
+            endpoints["returns"] = [part.address for part in returns]
+        return self.on_every_device(endpoints, "endpoints")
+
+    def damaged_guards(self) -> Iterator[Finding]:
+        """Of slots, and of everything else that others write to."""
+        for text in self.world.damaged_guards():
+            yield Finding("guards", text)
+        for buffer, name in self._guarded:
+            for text in changed_guards(buffer, name):
+                yield Finding("guards", text)
+
+    def free(self) -> None:
+        for buffer in self._owned:
+            buffer.free()
+        self._owned.clear()
+
+
+def poison(buffer: Buffer) -> None:
+    buffer.write(np.full(buffer.nbytes // 4, POISON_WORD, np.uint32))
+
+
+class Entry(ABC):
+    """One protocol alone, with one routing: its tables, its launches, and what must have come of them."""
+
+    name: ClassVar[str]
+    source: ClassVar[str]
+    """Of the kernel, which is named as the file."""
+
+    def __init__(self, stage: Stage, iterations: int) -> None:
+        self.stage = stage
+        self.iterations = iterations
+        """Of every trial."""
+
+    @property
+    def world(self) -> World:
+        return self.stage.world
+
+    @abstractmethod
+    def prepare(self, trial: Trial) -> None:
+        """Poisons and writes everything for one trial; applies its corruption of counts and routes."""
+
+    @abstractmethod
+    def wrong_tables(self) -> Iterator[Finding]:
+        """What the kernel is given, read back and compared element by element with a recount by naive loops."""
+
+    @abstractmethod
+    def launches(self, trial: Trial) -> list[Launch]: ...
+
+    def grids(
+        self, trial: Trial, blocks: int, threads: int, arguments: Mapping[int, tuple[Argument, ...]], shared: int = 0
+    ) -> list[Launch]:
+        """One grid a device with `blocks` blocks a rank; `arguments[device]` come before the trial's."""
+        kernel = self.stage.machine.load(self.source, trial.defines).kernel(self.source.removesuffix(".cu"))
+        return [
+            Launch(
+                device,
+                kernel,
+                grid=ranks * blocks,
+                block=threads,
+                shared=shared,
+                args=(*arguments[device], *trial.arguments(first_rank, self.world.size, self.corrupt_row(trial))),
+            )
+            for device, first_rank, ranks in self.world.grids()
+        ]
+
+    @abstractmethod
+    def corrupt_row(self, trial: Trial) -> int:
+        """The number of the row of which the trial's corruption changes a bit. Raises UsageError if there is none."""
+
+    @abstractmethod
+    def wrong_data(self, trial: Trial, report: Report) -> Iterator[Finding]:
+        """Compares all that was read with what was sent, and counts with the tables; adds up what it compared."""
+
+    @abstractmethod
+    def slot_uses(self) -> list[SlotUse]:
+        """Every slot that a rank stores to in each iteration, by naive loops: once for each writer it has."""
+
+    @abstractmethod
+    def slot_total(self) -> int:
+        """How many those are, in closed form."""
+
+
+def wrong_slot_map(entry: Entry) -> Iterator[Finding]:
+    """One writer a slot, as many slots as the closed form says, none outside the map."""
+    uses = entry.slot_uses()
+    slot_map = entry.world.slot_map
+    writers: dict[int, tuple[int, int, int]] = {}
+    for owner, row, writer in uses:
+        offset = owner * slot_map.nbytes + slot_map.offset(row, writer)
+        if offset in writers:
+            yield Finding("slots", f"slot (row {row}, col {writer}) of rank {owner} has two writers")
+        writers[offset] = (owner, row, writer)
+    if len(writers) != entry.slot_total():
+        yield Finding("slots", f"{len(writers)} slots are stored to, the closed form says {entry.slot_total()}")
+
+
+def wrong_slots(entry: Entry, trial: Trial) -> Iterator[Finding]:
+    """After the launch each slot in use holds the last sequence number, and every other one what it began with."""
+    world = entry.world
+    last = trial.start + trial.iterations - 1
+    expected = np.full((world.size, world.slot_map.rows, world.slot_map.cols), trial.start - 1, np.uint32)
+    for owner, row, writer in entry.slot_uses():
+        expected[owner, row, writer] = last
+    for owner in range(world.size):
+        values = world.slot_values(owner)
+        wrong = np.argwhere(values != expected[owner])
+        if len(wrong):
+            row, col = (int(index) for index in wrong[0])
+            yield Finding(
+                "slots",
+                f"slot (row {row}, col {col}) of rank {owner} holds {int(values[row, col])}, expected"
+                f" {int(expected[owner, row, col])}",
+            )
+            return
+
+
+def compare_rows(
+    report: Report, expected: np.ndarray, seen: np.ndarray, name_row: str, chunk_rows: int | None = None
+) -> Iterator[Finding]:
+    """[iterations, rows, words] each. `name_row` has {row} and {chunk} in it."""
+    report.bytes_checked += expected.nbytes
+    report.rows += expected.shape[0] * expected.shape[1]
+    wrong = first_wrong_byte(expected, seen)
+    if wrong is not None:
+        where = name_row.format(row=wrong.row, chunk=wrong.row // chunk_rows if chunk_rows else 0)
+        yield Finding("bytes", f"iteration {wrong.iteration}: {where}: {wrong}")
+
+
+def compare_table(name: str, given: np.ndarray, counted: object, axes: Sequence[str]) -> Iterator[Finding]:
+    """`given` to the kernel against `counted` by naive loops; names the first element that differs."""
+    recount = np.array(counted, dtype=np.int64).reshape(given.shape)
+    wrong = np.argwhere(given.astype(np.int64) != recount)
+    if len(wrong):
+        index = tuple(int(n) for n in wrong[0])
+        where = ", ".join(f"{axis} {n}" for axis, n in zip(axes, index, strict=True))
+        yield Finding("table", f"{name}, {where}: given {int(given[index])}, counted {int(recount[index])}")
+
+
+def compare_counts(name: str, seen: np.ndarray, expected: np.ndarray, axes: Sequence[str]) -> Iterator[Finding]:
+    """What a kernel counted, iteration by iteration, [iterations, ...], against [...]."""
+    wrong = np.argwhere(seen != expected[None])
+    if len(wrong):
+        index = tuple(int(n) for n in wrong[0])
+        where = ", ".join(f"{axis} {n}" for axis, n in zip(("iteration", *axes), index, strict=True))
+        yield Finding("count", f"{name}, {where}: {int(seen[index])} rows, expected {int(expected[index[1:]])}")
+
+
+def compare_fields(name: str, given: np.ndarray, counted: Sequence[tuple[int, ...]], element: str) -> Iterator[Finding]:
+    """A table of records that the kernel is given, field by field."""
+    if len(given) != len(counted):
+        yield Finding("table", f"{name}: {len(given)} {element}s given, {len(counted)} counted")
+        return
+    for number, field in enumerate(given.dtype.names or ()):
+        yield from compare_table(f"{name}: {field}", given[field], [row[number] for row in counted], (element,))
+
+
+def off_by_one(table: np.ndarray, field: str | None = None) -> np.ndarray:
+    """The table with one element in its middle changed."""
+    changed = table.copy()
+    column = changed if field is None else changed[field]
+    column[len(table) // 2] += 1
+    return changed
+
+
+def row_of_rank(trial: Trial, rows: Sequence[int], verb: str) -> int:
+    """Which of the `rows` of its rank the trial's corruption is about. Raises UsageError if there is none."""
+    if trial.corruption is None:
+        return 0
+    if not rows[trial.corruption.rank]:
+        raise UsageError(f"--inject: rank {trial.corruption.rank} {verb} no rows here; choose another --distribution")
+    return rows[trial.corruption.rank] // 2
