@@ -7,7 +7,7 @@ engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pcietool.emulator.views import Agent, Observer, Sources
@@ -54,26 +54,24 @@ class Access(NamedTuple):
 
 
 class Message:
-    """One store. `near` and `far`: from when on the writer's own GPU, and others, see it, in ns. `value`: of the whole
-    location. `access` is None for what was there before the launch."""
+    """One store. `visible_ns`: from when on each GPU sees it, or nothing if all do at once; `settled_ns`: from when on
+    all do. `value`: of the whole location. `access` is None for what was there before the launch."""
 
-    __slots__ = ("access", "far", "near", "piece", "rank", "sources", "value")
+    __slots__ = ("access", "piece", "rank", "settled_ns", "sources", "value", "visible_ns")
 
     def __init__(
-        self, rank: int, value: int, piece: int, access: Access | None, near: float, far: float, sources: Sources
+        self, rank: int, value: int, piece: int, access: Access | None, visible_ns: Sequence[float], sources: Sources
     ) -> None:
         self.rank = rank
         self.value = value
         self.piece = piece
         self.access = access
-        self.near = near
-        self.far = far
+        self.visible_ns = visible_ns
+        self.settled_ns = max(visible_ns, default=0.0)
         self.sources = sources
 
     def is_visible(self, device: int, now: float) -> bool:
-        if self.access is None:
-            return True
-        return (self.near if device == self.access.agent.writer[0] else self.far) <= now
+        return self.settled_ns <= now or self.visible_ns[device] <= now
 
     def part(self, piece: int) -> int:
         """The value of one piece of the location."""
@@ -88,7 +86,7 @@ class Location:
     __slots__ = ("messages", "newest", "reads")
 
     def __init__(self, whole: int, value: int) -> None:
-        self.messages = [Message(0, value, whole, None, 0.0, 0.0, {})]
+        self.messages = [Message(0, value, whole, None, (), {})]
         self.newest: dict[int, Message] = {}
         self.reads: dict[tuple[int, Op | str, int], Access] = {}
 
@@ -118,7 +116,7 @@ class Location:
         for each in (message, *reversed(self.messages)):
             if each.piece not in replaced:
                 kept.append(each)
-                if each.near <= now and each.far <= now:
+                if each.settled_ns <= now:
                     replaced.add(each.piece)
         self.messages = kept[::-1]
 

@@ -25,12 +25,11 @@ if TYPE_CHECKING:
     from pcietool.machines.base import UnorderedAccess
 
 SYS = 2
-NEAR_LATE = 0.25
-"""Share of stores that the writer's own GPU comes to see late, and by how much at most."""
-NEAR_LATE_NS = 1000.0
-FAR_LATE = 0.5
-"""The same for others, from when the store has landed."""
-FAR_LATE_NS = 4000.0
+LATE = 0.5
+"""Share of stores that some GPUs come to see late, and by how much at most, from when the store has landed."""
+LATE_NS = 4000.0
+LATE_AT_HOME_NS = 1000.0
+"""The same for the GPU that stores."""
 
 
 class IssuedWrite(NamedTuple):
@@ -48,6 +47,7 @@ class RandomOrder(TimingOrder):
     def __init__(self, engine: Engine, seed: int) -> None:
         self.engine = engine
         self.rng = random.Random(f"memory order {seed}")
+        self.devices = engine.gpu.count
         self.report = Report(engine.memory)
         self.locations: dict[int, Location] = {}
         self.agents: dict[tuple[Writer, object], Agent] = {}
@@ -152,15 +152,20 @@ class RandomOrder(TimingOrder):
         access, now = stamp.access, self.engine.now
         piece = piece_of(segment.address + offset, nbytes)
         self._check_write(location, piece, stamp)
-        near, far = self._late(NEAR_LATE, NEAR_LATE_NS), self._late(FAR_LATE, FAR_LATE_NS)
+        visible_ns = self._visible_ns(access.agent.writer[0]) if self.rng.random() < LATE else ()
         rank = location.messages[-1].rank + 1
-        location.append(Message(rank, _value(segment, offset), piece, access, near, far, sources), now)
-        for time in (near, far):
+        location.append(Message(rank, _value(segment, offset), piece, access, visible_ns, sources), now)
+        for time in visible_ns:
             if time > now:
                 self.engine.at(time, self._came_to_be_seen, address_of(piece) >> GRANULE)
 
-    def _late(self, share: float, most: float) -> float:
-        return self.engine.now + (self.rng.random() * most if self.rng.random() < share else 0.0)
+    def _visible_ns(self, writer: int) -> list[float]:
+        """By device; half of them see it at once."""
+        late = (max(0.0, 2 * self.rng.random() - 1) for _ in range(self.devices))
+        return [
+            self.engine.now + share * (LATE_AT_HOME_NS if device == writer else LATE_NS)
+            for device, share in enumerate(late)
+        ]
 
     def _came_to_be_seen(self, granule: int, _: None) -> None:
         if granule in self.engine.watched:

@@ -131,7 +131,7 @@ class EmulatedMachine(Machine):
 
     backend: Backend = "emulated"
 
-    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int, order: Order) -> None:
+    def __init__(self, spec: FabricSpec, gpus: Sequence[int], seed: int, order: Order = "timing") -> None:
         super().__init__()
         self.spec = spec
         self.seed = seed

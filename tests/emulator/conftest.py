@@ -9,7 +9,9 @@ from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
 from pcietool.machines.emulated import EmulatedMachine
 
-sys.path.insert(0, str(Path(__file__).parent))  # emulated_programs, instruction_cases, structured_programs
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS / "litmus"))  # random_programs
+sys.path.insert(0, str(TESTS / "emulator"))  # what is no test here: programs and cases
 
 
 @pytest.fixture(params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)], scope="module")

@@ -34,8 +34,8 @@ def ptx_kernel(body, registers="", parameters=("u64", "u64")):
     )
 
 
-def ptx_program(body, **options):
-    return EmulatedProgram("test.ptx", {}, ptx_kernel(body, **options))
+def ptx_program(body, order="timing", **options):
+    return EmulatedProgram("test.ptx", {}, ptx_kernel(body, **options), order)
 
 
 def run_ptx(machine, body, inputs=(0,), outputs=1, *, grid=1, block=1, deadline_s=DEADLINE_S, **options):
@@ -44,6 +44,6 @@ def run_ptx(machine, body, inputs=(0,), outputs=1, *, grid=1, block=1, deadline_
     source = machine.alloc(on_device(0), 4 * len(inputs), "inputs")
     source.write(np.array(inputs, np.uint32))
     result = machine.alloc(on_device(0), 4 * outputs, "outputs")
-    kernel = ptx_program(body, **options).kernel("k")
+    kernel = ptx_program(body, machine.order, **options).kernel("k")
     assert machine.run([Launch(0, kernel, grid, block, (source, result))], deadline_s).finished
     return result.read(np.uint32)
