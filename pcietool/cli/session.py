@@ -44,6 +44,7 @@ OPTIONS = {
     "polls": "--poll",
     "paths": "--path",
     "distributions": "--distribution",
+    "entries": "entries",
 }
 """Which option a config's field comes from, where their names differ by more than a unit."""
 
