@@ -48,6 +48,13 @@ def double_bits(value: float) -> int:
     return bits
 
 
+def narrowed(bits: int) -> int:
+    """The 32-bit pattern of a 64-bit one. Unlike the results of arithmetic, a NaN keeps its sign and the upper part of its
+    payload, as it does on an H200."""
+    value = bits_double(bits)
+    return bits >> 63 << 31 | 0x7FC00000 | bits >> 29 & 0x3FFFFF if math.isnan(value) else float_bits(value)
+
+
 def bits_half(bits: int) -> float:
     """The float that a pattern of f16 stands for."""
     value: float = struct.unpack("<e", struct.pack("<H", bits))[0]

@@ -110,7 +110,7 @@ ALU: Mapping[str, str] = {
     "cvt.rn.f64.{u32,u64}": "double_bits(float({a}))",
     "cvt.rn.f64.{s32,s64}": "double_bits(float({sa}))",
     "cvt.f64.f32": "double_bits({fa})",
-    "cvt.rn.f32.f64": "float_bits({fa})",
+    "cvt.rn.f32.f64": "narrowed({a})",
     "cvt.f32.f16": "float_bits({fa})",
     "cvt.rn.f16.f32": "half_bits({fa})",
     "cvt.rn.bf16.f32": "bfloat_bits({a})",

@@ -1,9 +1,7 @@
 """Ways to run CUDA text on any machine, and PTX text on an emulated one."""
 
 import numpy as np
-import pytest
 
-from pcietool import data
 from pcietool.machines.base import Launch, on_device
 from pcietool.machines.emulated_program import EmulatedProgram
 
@@ -11,15 +9,6 @@ PTX_HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n"
 DEADLINE_S = 0.01
 CASES_DEADLINE_S = 1.0
 """On GPUs too, where a launch may have to wait for others."""
-
-
-def load_text(machine, name, text, defines=None):
-    """Like machine.load, for CUDA text that is no packaged kernel. `name` must be new to the machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data, "kernel_source", lambda _: text)
-        if machine.backend == "cuda":
-            patch.setattr("pcietool.machines.cuda.program.kernel_source", lambda _: text)
-        return machine.load(name, defines)
 
 
 def run(machine, kernel, buffers, block):

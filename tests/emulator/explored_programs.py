@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from emulated_programs import load_text
 
 from pcietool import data
 from pcietool.emulator.explore import MAX_STATES, KernelExploration
@@ -43,7 +42,7 @@ def barrier(edit: Edit | None, rounds: int = 2) -> KernelExploration:
     """Two GPUs, two threads each: one signals and waits, the other writes and reads."""
     text = data.kernel_source("barrier.cu") + (SOURCES / "barrier_payload.cu").read_text()
     with EmulatedMachine.open("h200-nvlink2", [0, 1]) as machine:
-        program = load_text(machine, "barrier_payload.cu", edited(text, edit))
+        program = machine.load_text("barrier_payload.cu", edited(text, edit))
         slots = [machine.alloc(on_device(rank), SlotMap(2, 2).nbytes, f"slots of rank {rank}") for rank in range(2)]
         words = [machine.alloc(on_device(rank), 4, f"data of rank {rank}") for rank in range(2)]
         launches, seen = [], []
@@ -71,7 +70,7 @@ def election(
     """Blocks of one thread: producers on GPU 0, consumers on GPU 1."""
     with EmulatedMachine.open("h200-nvlink2", [0, 1]) as machine:
         text = edited((SOURCES / "election.cu").read_text(), edit)
-        program = load_text(machine, "election.cu", text)
+        program = machine.load_text("election.cu", text)
         parts = machine.alloc(on_device(0), 4 * producers, "parts")
         arrivals = machine.alloc(on_device(0), 4, "arrivals")
         slot = machine.alloc(on_device(1), 4, "slot")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from emulated_programs import load_text, run_ptx
+from emulated_programs import run_ptx
 
 from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.base import HOST, Launch, on_device
@@ -42,7 +42,7 @@ extern "C" __global__ void tile(Watch*, const char* from, char* to, u32 bytes, u
 
 def move(machine, source, target, bytes_=TILE):
     """[begin, read, done] in ns of one tile from place to place, and whether the bytes came through."""
-    kernel = load_text(machine, "tile.cu", COPY).kernel("tile")
+    kernel = machine.load_text("tile.cu", COPY).kernel("tile")
     wanted = np.random.default_rng(1).integers(0, 256, TILE, dtype=np.uint8)
     start, end = machine.alloc(source, TILE, "source"), machine.alloc(target, TILE, "target")
     start.write(wanted)

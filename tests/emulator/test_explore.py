@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from emulated_programs import load_text, ptx_program
+from emulated_programs import ptx_program
 from explored_programs import LINK_REMOVED, WHOLE, election
 from litmus_kernels import is_translatable, ptx_outcomes
 
@@ -103,7 +103,7 @@ extern "C" __global__ void count(Watch*, u32* word, u32* shared_sum) {
 
 @pytest.mark.parametrize(("sync", "sums"), [("__syncthreads();", {2}), ("", {1, 2})])
 def test_shared_memory_belongs_to_its_block(two_gpus, sync, sums):
-    program = load_text(two_gpus, "count.cu", '#include "slots.cuh"\n' + COUNT.replace("SYNC", sync))
+    program = two_gpus.load_text("count.cu", '#include "slots.cuh"\n' + COUNT.replace("SYNC", sync))
     word, shared_sum = two_gpus.alloc(on_device(0), 4, "word"), two_gpus.alloc(on_device(0), 8, "sums")
     launch = Launch(0, program.kernel("count"), 2, 2, (word, shared_sum))
     found = two_gpus.explore([launch], [(word, np.uint32, 1), (shared_sum, np.uint32, 2)])

@@ -7,7 +7,7 @@ import itertools
 
 import numpy as np
 import pytest
-from emulated_programs import load_text, run
+from emulated_programs import run
 from instruction_cases import FORMS_OF_ONE_INSTRUCTION, HEAD, by_form, kernels_of, read_cases
 
 from pcietool.emulator import isa
@@ -23,7 +23,7 @@ OTHERWISE_TESTED = {"cvta.shared.u64", "cvta.to.shared.u64", "activemask.b32"}
 @pytest.mark.parametrize("family", FORMS_OF_ONE_INSTRUCTION)
 def test_results_are_those_of_the_isa(machine, buffers, family):
     forms = by_form(family)
-    program = load_text(machine, f"{family}.cu", kernels_of(forms))
+    program = machine.load_text(f"{family}.cu", kernels_of(forms))
     wrong = []
     for number, (form, cases) in enumerate(forms.items()):
         operands = np.zeros((len(cases), 4), np.uint64)
@@ -42,7 +42,7 @@ def test_results_are_those_of_the_isa(machine, buffers, family):
 def test_other_operands_give_another_result(machine, buffers):
     """Negative control: what is compared is what the instruction made of these very operands."""
     case = next(case for case in read_cases("integer") if case.form == "add.u32")
-    program = load_text(machine, "control.cu", kernels_of({"add.u32": [case]}))
+    program = machine.load_text("control.cu", kernels_of({"add.u32": [case]}))
     buffers[0].write(np.array([3, 4, 0, 0], np.uint64))
     run(machine, program.kernel("f0"), buffers, 1)
     seen = int(buffers[1].read(np.uint64, 1)[0])
@@ -139,7 +139,7 @@ def rmw_kernel(name, form, space, operands):
 def test_read_modify_writes(machine, buffers, space, families):
     forms = [(form, cases) for family in families for form, cases in by_form(family).items()]
     kernels = (rmw_kernel(f"f{n}", form, space, len(cases[0].operands)) for n, (form, cases) in enumerate(forms))
-    program = load_text(machine, f"{space}.cu", HEAD + "".join(kernels))
+    program = machine.load_text(f"{space}.cu", HEAD + "".join(kernels))
     wrong = []
     for number, (form, cases) in enumerate(forms):
         for case in cases:  # one thread each: they have one shared word
@@ -166,7 +166,7 @@ extern "C" __global__ void own_red(Watch*, const u64* input, u64* output) {
 
 def test_a_thread_sees_its_own_red(machine, buffers):
     buffers[1].fill(0)
-    run(machine, load_text(machine, "own_red.cu", HEAD + OWN_RED).kernel("own_red"), buffers, 1)
+    run(machine, machine.load_text("own_red.cu", HEAD + OWN_RED).kernel("own_red"), buffers, 1)
     assert buffers[1].read(np.uint64, 1)[0] == 1
 
 
@@ -190,7 +190,7 @@ extern "C" __global__ void generic(Watch*, const u64* input, u64* output) {
 
 
 def test_generic_addresses(machine, buffers):
-    kernel = load_text(machine, "generic.cu", HEAD + GENERIC).kernel("generic")
+    kernel = machine.load_text("generic.cu", HEAD + GENERIC).kernel("generic")
     buffers[0].write(np.array([0x123456789ABCDEF0], np.uint64))
     run(machine, kernel, buffers, 1)
     assert list(buffers[1].read(np.uint64, 4)) == [0x123456789ABCDEF0, 0x123456789ABCDEF0, 1, 1]
@@ -209,7 +209,7 @@ extern "C" __global__ void places(Watch*, const u64* input, u64* output) {
 
 
 def test_threads_know_where_they_are(machine, buffers):
-    kernel = load_text(machine, "places.cu", HEAD + PLACES).kernel("places")
+    kernel = machine.load_text("places.cu", HEAD + PLACES).kernel("places")
     assert machine.run([Launch(0, kernel, 3, 40, tuple(buffers))], DEADLINE_S).finished
     seen = buffers[1].read(np.uint64, 6 * 120).reshape(120, 6).tolist()
     assert seen == [[thread, block, 40, 3, thread % 32, 1] for block in range(3) for thread in range(40)]
@@ -232,7 +232,7 @@ extern "C" __global__ void clocks(Watch*, const u64* input, u64* output) {
 
 
 def test_clocks_run_together(machine, buffers):
-    kernel = load_text(machine, "clocks.cu", HEAD + CLOCKS).kernel("clocks")
+    kernel = machine.load_text("clocks.cu", HEAD + CLOCKS).kernel("clocks")
     run(machine, kernel, buffers, 1)
     nanoseconds, cycles, short_cycles = (int(value) for value in buffers[1].read(np.uint64, 3))
     assert 10_000 < nanoseconds < 1_000_000  # 100 sleeps of at most 2 us, with what surrounds them

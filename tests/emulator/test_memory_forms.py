@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from emulated_programs import load_text, run
+from emulated_programs import run
 from instruction_cases import CONSTRAINTS, FOLDER, HEAD, read_cases, register_type
 
 from pcietool.emulator import isa
@@ -79,7 +79,7 @@ def kernel_of(name, form):
 
 def wrong_results(machine, buffers, cases, text_name):
     text = HEAD + "".join(kernel_of(f"f{n}", case.form) for n, case in enumerate(cases))
-    program = load_text(machine, text_name, text)
+    program = machine.load_text(text_name, text)
     for number, case in enumerate(cases):
         buffers[0].write(np.array(case.operands, np.uint64))
         run(machine, program.kernel(f"f{number}"), buffers, 1)
@@ -137,7 +137,7 @@ def test_what_orders_and_waits(machine, buffers):
         SYNCHRONISATION.format(name=f"f{n}", instruction=instruction.strip(), other="^ 63" if others else "")
         for n, (instruction, others) in enumerate(cases)
     )
-    program = load_text(machine, "synchronisation.cu", text)
+    program = machine.load_text("synchronisation.cu", text)
     for number, (instruction, others) in enumerate(cases):
         run(machine, program.kernel(f"f{number}"), buffers, 64)
         seen = buffers[1].read(np.uint64, 64).tolist()
@@ -154,7 +154,7 @@ extern "C" __global__ void arrays(Watch*, const u64* input, u64* output) {
 
 
 def test_each_thread_has_its_own_local_memory(machine, buffers):
-    program = load_text(machine, "local.cu", HEAD + LOCAL_ARRAYS)
+    program = machine.load_text("local.cu", HEAD + LOCAL_ARRAYS)
     values = np.arange(16, dtype=np.uint64) * 7 + 3
     buffers[0].write(values)
     run(machine, program.kernel("arrays"), buffers, 64)
@@ -176,7 +176,7 @@ extern "C" __global__ void constants(Watch*, const u64* input, u64* output) {
 
 
 def test_constants_hold_their_initial_values(machine, buffers):
-    program = load_text(machine, "constants.cu", HEAD + CONSTANTS)
+    program = machine.load_text("constants.cu", HEAD + CONSTANTS)
     indices = np.arange(8, dtype=np.uint64)
     buffers[0].write(indices)
     run(machine, program.kernel("constants"), buffers, 8)
@@ -197,5 +197,5 @@ extern "C" __global__ void prefetch(Watch*, const u64* input, u64* output) {
 
 def test_a_prefetch_changes_nothing(machine, buffers):
     buffers[0].write(np.array([5], np.uint64))
-    run(machine, load_text(machine, "prefetch.cu", HEAD + PREFETCH).kernel("prefetch"), buffers, 1)
+    run(machine, machine.load_text("prefetch.cu", HEAD + PREFETCH).kernel("prefetch"), buffers, 1)
     assert buffers[1].read(np.uint64, 1)[0] == 5

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from emulated_programs import load_text
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, Launch, on_device
@@ -155,7 +154,7 @@ extern "C" __global__ void two_words(Watch* watch, u32 rank, u32* words, u32 fir
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("home", [0, -1], ids=["local", "host"])
 def test_a_loop_that_polls_two_words_sees_each_with_its_own_value(emulated, first, pause_ns, home):
-    kernel = load_text(emulated, f"two_words{first}{pause_ns}{home}.cu", TWO_WORDS).kernel("two_words")
+    kernel = emulated.load_text(f"two_words{first}{pause_ns}{home}.cu", TWO_WORDS).kernel("two_words")
     words = emulated.alloc(on_device(0) if home == 0 else HOST, 512, "words")
     seen = emulated.alloc(on_device(0), 8, "seen")
     launches = [Launch(gpu, kernel, 1, 1, (gpu, words, first, pause_ns, seen)) for gpu in (0, 1)]

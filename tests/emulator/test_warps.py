@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from emulated_programs import load_text, run
+from emulated_programs import run
 from instruction_cases import HEAD, read_cases
 
 from pcietool.emulator.instructions import BARRIER_VOTES, MATCHES, SHUFFLES
@@ -72,7 +72,7 @@ def program(machine):
         (MATCH.format(kind=kind, pair="|p" if kind == "all" else "") for kind in sorted(MATCHES)),
         (BARRIER.format(kind=kind, instruction=barriers[kind]) for kind in sorted(BARRIER_VOTES)),
     )
-    return load_text(machine, "warp.cu", HEAD + "".join(itertools.chain(*kernels)))
+    return machine.load_text("warp.cu", HEAD + "".join(itertools.chain(*kernels)))
 
 
 def results(machine, buffers, program, case, threads=32):
@@ -133,7 +133,7 @@ extern "C" __global__ void lanes(Watch*, const u64* input, u64* output) {
 
 
 def test_lane_masks(machine, buffers):
-    run(machine, load_text(machine, "lanes.cu", HEAD + LANES).kernel("lanes"), buffers, 40)
+    run(machine, machine.load_text("lanes.cu", HEAD + LANES).kernel("lanes"), buffers, 40)
     seen = buffers[1].read(np.uint64, 6 * 40).reshape(40, 6).tolist()
     for thread, (lane, *masks) in enumerate(seen):
         own, full = 1 << thread % 32, (1 << 32) - 1
@@ -153,7 +153,7 @@ extern "C" __global__ void active(Watch*, const u64* input, u64* output) {
 
 def test_active_lanes(machine, buffers):
     """Which lanes run together is the machine's business; a lane itself always does, a lane that is none never."""
-    kernel = load_text(machine, "active.cu", HEAD + ACTIVE).kernel("active")
+    kernel = machine.load_text("active.cu", HEAD + ACTIVE).kernel("active")
     for threads in (32, 5):
         buffers[0].write(np.array([threads], np.uint64))
         run(machine, kernel, buffers, threads)
