@@ -49,8 +49,8 @@ def double_bits(value: float) -> int:
 
 
 def narrowed(bits: int) -> int:
-    """The 32-bit pattern of a 64-bit one. Unlike the results of arithmetic, a NaN keeps its sign and the upper part of its
-    payload, as it does on an H200."""
+    """The 32-bit pattern of a 64-bit one. Unlike the results of arithmetic, a NaN keeps its sign and the upper part of
+    its payload, as it does on an H200."""
     value = bits_double(bits)
     return bits >> 63 << 31 | 0x7FC00000 | bits >> 29 & 0x3FFFFF if math.isnan(value) else float_bits(value)
 
