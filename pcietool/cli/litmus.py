@@ -45,13 +45,11 @@ MODEL_COLUMNS = (
 )
 TRIAL_COLUMNS = (
     Column("test", "test"),
-    Column("place", "place"),
     Column("verdict", "model"),
     Column("trials", "trials", count),
     Column("seen", "seen", count),
     Column("outcome_count", "outcomes", count),
     Column("status", "status"),
-    Column("note", "note"),
 )
 _TRIALS = "Trials"
 ABOUT_TRIALS = ("backend", "gpus", "num_gpus", "fabric", "timeout", "seed")
