@@ -158,12 +158,12 @@ def packaged_fabrics() -> list[str]:
 def load_fabric(name_or_path: str) -> FabricSpec:
     """A packaged fabric by name, or a TOML file by path. Raises ConfigError saying what is wrong and where.
 
-    A file with a `base` takes every key that it does not have itself from that fabric.
+    A file with a `base` takes every key that it does not have itself from that fabric, in its tables too.
     """
     path = _path_of(name_or_path)
     keys = _read(path)
     if "base" in keys:
-        keys = _inherited(path, keys.pop("base")) | keys
+        keys = _changed(_inherited(path, keys.pop("base")), keys)
     try:
         return FabricSpec.model_validate(keys)
     except ValidationError as error:
@@ -183,6 +183,15 @@ def _inherited(path: Path, base: object) -> dict[str, Any]:
     if "base" in keys:
         raise ConfigError(f"fabric {path}: base: {base} has a base itself; name that one")
     return keys
+
+
+def _changed(keys: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a base with those of a file in their place; a figure is replaced as a whole, with its source."""
+    merged = keys | changes
+    for name, old in keys.items():
+        if isinstance(old, dict) and "value" not in old and isinstance(merged[name], dict):
+            merged[name] = old | merged[name]
+    return merged
 
 
 def _path_of(name_or_path: str) -> Path:

@@ -10,7 +10,7 @@ from pcietool import data
 from pcietool.emulator.fabric import Fabric, Figure, load_fabric, packaged_fabrics
 from pcietool.errors import ConfigError
 
-KNOWN = ["h200-nvlink2", "pcie5-switch4", "pcie5-switch8", "pcie5-two-roots8", "faulty/stuck-link"]
+KNOWN = ["h200-nvlink2", "pcie5-switch4", "pcie5-switch8", "pcie5-switch16", "pcie5-two-roots8", "faulty/stuck-link"]
 HEALTHY = [name for name in packaged_fabrics() if "/" not in name]
 FAULTY = [name for name in packaged_fabrics() if name.startswith("faulty/")]
 
@@ -23,7 +23,8 @@ def text_of(name):
 def test_packaged_fabrics_load_and_say_where_every_figure_comes_from(name):
     spec = load_fabric(name)
     assert spec.name == name
-    numbers = text_of(name).count("source =")
+    base = tomllib.loads(text_of(name)).get("base", name)
+    numbers = text_of(base).count("source =")
     named = [figure for figures in spec.sources().values() for figure in figures]
     assert len(named) == len(set(named)) == numbers
     models = [model for model in (spec.gpu, spec.peer, spec.host, spec.cross) if model is not None]
@@ -110,6 +111,15 @@ def test_a_broken_fabric_is_one_line_that_names_file_and_key(tmp_path, fault):
 def test_the_whole_file_loads(tmp_path):
     """Negative control of the faults above."""
     assert load_fabric(str(broken(tmp_path, FABRIC))).gpu.count == 4
+
+
+def test_a_base_is_changed_key_by_key(tmp_path):
+    base = load_fabric("pcie5-switch4")
+    text = STUCK[: STUCK.index("[fault]")] + '[peer]\njitter = 0.5\nflush_ns = { value = 1, source = "measured" }\n'
+    changed = load_fabric(str(broken(tmp_path, text)))
+    assert (changed.peer.jitter, changed.peer.flush_ns.source) == (0.5, "measured")
+    as_before = changed.peer.model_copy(update={"jitter": base.peer.jitter, "flush_ns": base.peer.flush_ns})
+    assert (as_before, changed.gpu, changed.host) == (base.peer, base.gpu, base.host)
 
 
 def test_unknown_fabrics_list_the_known_ones(tmp_path):
