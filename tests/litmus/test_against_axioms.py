@@ -1,7 +1,7 @@
 """The explorer held against the published axioms on random programs: it never shows what they forbid, and what it does
 not show falls into the gaps that docs/memory-model.md names.
 
-PCIETOOL_LITMUS_PROGRAMS sets how many programs of each kind run; 5000 is a thorough run.
+PCIETOOL_LITMUS_PROGRAMS sets how many programs of each of the two kinds run: 5,000 together.
 """
 
 import os
@@ -17,7 +17,7 @@ from pcietool.litmus.model import Model
 from pcietool.litmus.parse import parse_litmus
 from pcietool.litmus.program import Fence, Load, Rmw, Store
 
-PROGRAMS = int(os.environ.get("PCIETOOL_LITMUS_PROGRAMS", "300"))
+PROGRAMS = int(os.environ.get("PCIETOOL_LITMUS_PROGRAMS", "2500"))
 SHARES = 4
 
 
