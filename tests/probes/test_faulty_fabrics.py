@@ -21,8 +21,15 @@ SMALL: dict[str, dict[str, Any]] = {
     "signal-latency": {"waits": ("acquire",), "nanosleeps_ns": (0,), "pairings": (), "launches": 2, "iterations": 12},
     "atomic-loss": {},
     "watermark": {"chunks": "1,all"},
+    "verify": {"entries": ("dispatch",), "distributions": ("chunk-edges",), "iterations": 2},
 }
-HOLDS = {"barrier-latency": "barrier in", "signal-latency": "one way", "atomic-loss": "lost", "watermark": "GB/s"}
+HOLDS = {
+    "barrier-latency": "barrier in",
+    "signal-latency": "one way",
+    "atomic-loss": "lost",
+    "watermark": "GB/s",
+    "verify": "nothing wrong",
+}
 """What the verdict of each says where nothing is wrong with the machine."""
 
 
@@ -62,17 +69,21 @@ TABLE = [
     Case("dropped-writes", "signal-latency", "peer", Status.HANG, "writes .* are lost"),
     Case("dropped-writes", "atomic-loss", "peer", Status.HANG, "writes are lost"),
     Case("dropped-writes", "watermark", "peer", Status.HANG, "was never published"),
+    Case("dropped-writes", "verify", "peer", Status.FAIL, "only a part had arrived"),
     *(Case("private-mirror", command, "peer", Status.HANG, "got 0") for command in EVERY),
     Case("dead-direction", "barrier-latency", "peer", Status.HANG, f"first signal that is missing.*{LOST}"),
     Case("dead-direction", "signal-latency", "peer", Status.HANG, "writes in one direction between them are lost"),
     Case("dead-direction", "atomic-loss", "peer", Status.HANG, "for rank 0: .*its writes are lost"),
     Case("dead-direction", "watermark", "peer", Status.HANG, "chunk 0 .* from rank 0 was never published"),
+    Case("dead-direction", "verify", "peer", Status.HANG, "for rank 0: .*its writes are lost"),
+    Case("corrupt-beyond", "verify", "peer", Status.FAIL, r"byte 0 is 0x\w+, expected 0x\w+"),
     Case("corrupt-beyond", "signal-latency", "peer", Status.HANG, "during payload 512 B"),
     Case("corrupt-beyond", "watermark", "peer", Status.FAIL, "is wrong at rank 1"),
     Case("stuck-link", "barrier-latency", "peer", Status.HANG, f"thread 1: its store to .* never lands over {STUCK}"),
     Case("stuck-link", "signal-latency", "peer", Status.HANG, f"thread 0: its store to .* never lands over {STUCK}"),
     Case("stuck-link", "atomic-loss", "peer", Status.HANG, f"thread 0: waits for an answer over {STUCK}"),
     Case("stuck-link", "watermark", "peer", Status.HANG, "from rank 0 was never published"),
+    Case("stuck-link", "verify", "peer", Status.HANG, f"over {STUCK}"),
     Case("slow-link", "barrier-latency", "peer", Status.PASS, r"barrier in 1\d\d µs"),
     Case("slow-link", "signal-latency", "peer", Status.WARN, "not plausible .* a slow link"),
     Case("slow-link", "watermark", "peer", Status.PASS, r": 0\.1\d+ GB/s"),
@@ -85,6 +96,7 @@ TABLE = [
     Case("all-ones-reads", "signal-latency", "peer", Status.HANG, ONES),
     Case("all-ones-reads", "atomic-loss", "peer", Status.FAIL, "comes back wrong"),
     Case("all-ones-reads", "watermark", "host", Status.HANG, ONES),
+    Case("all-ones-reads", "verify", "host", Status.HANG, ONES),
 ]
 CODES = {
     Status.HANG: ExitCode.HANG,
