@@ -91,10 +91,10 @@ class RandomOrder(TimingOrder):
         written = message.access
         if written is None or not access.morally_strong(piece, written, message.piece):
             return False
+        if access.strong and message.sources:  # even of what it has seen: others may have told it, who acquired nothing
+            observer.expect(piece, message.sources)
         if written.agent is not observer.agent and message.rank > observer.rank_seen(piece):
             observer.newly_seen[piece] = message.rank
-            if message.sources:
-                observer.expect(piece, message.sources)
         return True
 
     def _check_read(self, observer: Observer, access: Access, location: Location, piece: int) -> None:

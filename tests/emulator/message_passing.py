@@ -61,6 +61,14 @@ SOUND: dict[str, dict[str, str]] = {
     },
     "relaxed count between fences": {"count": f"fence.acq_rel.gpu; {RELAXED_COUNT} fence.acq_rel.gpu;"},
     "relaxed count between system fences": {"count": f"fence.acq_rel.sys; {RELAXED_COUNT} fence.acq_rel.sys;"},
+    "seen by one thread, acquired by every thread behind the barrier": {
+        "acquire": "",
+        "spread": "bar.sync 0; ld.acquire.sys.global.u32 %r6, [%b];",
+    },
+    "seen by one thread, fenced by every thread behind the barrier": {
+        "acquire": "",
+        "spread": "bar.sync 0; ld.relaxed.sys.global.u32 %r6, [%b]; fence.acq_rel.sys;",
+    },
     "signal by an atomic": {"publish": "atom.release.sys.global.exch.b32 %r8, [%b], 1;"},
     "strong data": {"data": "st.relaxed.sys.global.u32 [%rd3], 1;", "read": "ld.relaxed.sys.global.u32 %r7, [%rd3];"},
 }
@@ -70,6 +78,10 @@ BROKEN: dict[str, dict[str, str]] = {
     "signal behind a fence of its own GPU": {"publish": "fence.acq_rel.gpu; st.relaxed.sys.global.u32 [%b], 1;"},
     "weak signal": {"publish": "fence.acq_rel.sys; st.global.u32 [%b], 1;"},
     "relaxed wait": {"acquire": ""},
+    "seen by one thread, and only looked at behind the barrier": {
+        "acquire": "",
+        "spread": "bar.sync 0; ld.relaxed.sys.global.u32 %r6, [%b];",
+    },
     "wait that acquires from its own GPU": {"acquire": "ld.acquire.gpu.global.u32 %r6, [%b];"},
     "wait before a fence of its own GPU": {"acquire": "fence.acq_rel.gpu;"},
     "acquired, and other threads not told": {"spread": "nanosleep.u32 3000;"},
