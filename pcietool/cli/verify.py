@@ -133,7 +133,7 @@ def verify(
     ] = None,
     inject: Inject = None,
 ) -> ExitCode:
-    """Whether what arrives is what was sent: each protocol alone, byte by byte, and every check proved by a mutant.
+    """Whether what arrives is what was sent: each protocol alone, byte by byte, and every check proved able to fail.
 
     What is sent depends on iteration, source, row and column; buffers are poisoned before each iteration; tables and
     counts are recomputed by naive loops. Wrong data, or a mutant that survives, makes exit code 3, a hang 4.

@@ -65,6 +65,12 @@ class DeadDirection(Strict):
     writer: GpuNumber
     owner: GpuNumber
 
+    @model_validator(mode="after")
+    def _has_a_direction(self) -> DeadDirection:
+        if self.writer == self.owner:
+            raise ValueError(f"writer and owner are both GPU {self.writer}: a direction has two ends")
+        return self
+
     def named(self) -> tuple[int, ...]:
         return self.writer, self.owner
 

@@ -92,6 +92,9 @@ BROKEN = {
     "a fault with a key too many": (STUCK + "share = 1\n", "fault.stuck-link.share"),
     "a fault of a GPU that is not there": (STUCK.replace("[0, 1]", "[0, 4]"), "names GPU 4"),
     "a link from a GPU to itself": (STUCK.replace("[0, 1]", "[1, 1]"), "two different GPUs"),
+    "a direction from a GPU to itself": (
+        text_of("faulty/dead-direction").replace("writer = 0", "writer = 1"), "a direction has two ends"
+    ),
     "an unknown base": (STUCK.replace("pcie5-switch4\"", "pcie9\""), "unknown fabric 'pcie9'"),
     "a base that has a base": (STUCK.replace("pcie5-switch4\"", "faulty/slow-link\""), "has a base itself"),
     "a base that is no name": (STUCK.replace("base = \"pcie5-switch4\"", "base = 4"), "base"),

@@ -69,7 +69,7 @@ def test_the_default_set_passes() -> None:
         assert all(row["status"] == "pass" and row["launches"] == 2 and row["iterations"] == 2 for row in result.rows)
         assert all(row["bytes_checked"] for row in result.rows)
         assert all(check["passed"] for check in result.checks)
-        assert sum("control" in check["name"] for check in result.checks) == 3
+        assert sum("control" in check["name"] for check in result.checks) == 6
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
@@ -101,6 +101,31 @@ def test_larger_rows_and_more_experts(three: EmulatedMachine) -> None:
     options = {"rows": 4, "experts": 9, "row_bytes": 48, "transport": "peer", "distributions": ("zipf",)}
     (result,) = verify(three, entries=("dispatch", "end-to-end"), **options)
     assert (result.status, result.reason) == (Status.PASS, None)
+
+
+def test_a_stall_beyond_the_deadline_ends_with_it(three: EmulatedMachine) -> None:
+    """Of every iteration: the writers of gates go on, and each time one of them would be late again."""
+    options: dict[str, Any] = {"transport": "peer", "inject": "stall=60000000", "timeout_s": 0.01}
+    (result,) = verify(three, entries=("gate",), distributions=("uniform",), **options)
+    assert result.status is Status.HANG
+    assert result.hang is not None
+    assert max(record["since_entry_ns"] for record in result.hang["records"]) < 1e9
+
+
+def test_what_was_not_launched_was_not_compared(three: EmulatedMachine) -> None:
+    (result,) = verify(
+        three, entries=("dispatch",), distributions=("uniform",), transport="peer", inject="corrupt-count"
+    )
+    assert [(check["name"], check["passed"]) for check in result.checks] == [("tables are as recounted", False)]
+    assert (result.rows[0]["launches"], result.rows[0]["iterations"]) == (0, 0)
+
+
+def test_mutants_say_nothing_on_a_machine_that_fails() -> None:
+    with EmulatedMachine.open("faulty/dead-direction", [0, 1]) as machine:
+        (result,) = verify(machine, entries=("signal",), transport="peer", mutants=True, timeout_s=0.05)
+    assert result.status is Status.HANG
+    assert "signal as it is: no mutant says anything" in result.verdict
+    assert not result.rows
 
 
 @pytest.mark.gpu
@@ -188,7 +213,7 @@ def test_what_is_changed_afterwards_is_found(player: Player, check: Check | None
     elif check == "guards":
         player.world.slots[1].write(word, 0)
     elif check == "count":
-        entry.tables._counted[1].write(word)
+        entry.tables.counted[1].write(word)
     findings = [*entry.wrong_data(trial, Report()), *wrong_slots(entry, trial), *stage.damaged_guards()]
     stage.free()
     assert [finding.check for finding in findings] == ([check] if check else [])
@@ -311,6 +336,8 @@ def test_distributions_and_entries_are_complete() -> None:
     ("iterations", "launches"),
     [
         (1, [(STARTS[0], 1)]),
+        (2, [(STARTS[0], 1), (2**31, 1)]),
+        (9, [(STARTS[0], 5), (2**31 - 2, 4)]),
         (30, [(STARTS[0], 15), (STARTS[1], 15)]),
         (1100, [(1, 500), (501, 50), (STARTS[1], 500), (STARTS[1] + 500, 50)]),
     ],

@@ -24,7 +24,9 @@ ENTRIES: tuple[EntryName, ...] = get_args(EntryName)
 ROUTED: tuple[EntryName, ...] = ("dispatch", "combine", "gate", "end-to-end")
 """Entries that play every distribution."""
 INJECTIONS = ("corrupt-byte", "corrupt-count", "corrupt-route", "stall=US")
-STARTS = (1, 2**31 - 1 - 3)
+WRAP = 2**31
+"""The first sequence number that is negative as a signed one."""
+STARTS = (1, WRAP - 4)
 """First sequence numbers: from the beginning, and across the wrap of signed numbers."""
 MOST_ROWS = 2**16
 """A returned row is named by 16 bits of its position."""
@@ -142,8 +144,9 @@ class Effort:
         """(first sequence number, iterations) of each launch: half of the iterations from the beginning, half across
         the wrap."""
         halves = (self.iterations - self.iterations // len(STARTS), self.iterations // len(STARTS))
+        starts = (STARTS[0], max(STARTS[1], WRAP - halves[1] // 2))  # few iterations begin closer to the wrap
         return [
             (start + done, min(MOST_ITERATIONS, half - done))
-            for start, half in zip(STARTS, halves, strict=True)
+            for start, half in zip(starts, halves, strict=True)
             for done in range(0, half, MOST_ITERATIONS)
         ]

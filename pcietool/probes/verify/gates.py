@@ -21,6 +21,7 @@ from pcietool.probes.verify.stage import (
     compare_fields,
     compare_rows,
     compare_table,
+    increment,
     off_by_one,
     poison,
     row_of_rank,
@@ -157,6 +158,9 @@ class Gate(Entry):
             expected = ROW_BLOCK - np.array(seeds, np.int64)
             shown = counted.reshape(self.iterations, len(seeds))
             yield from compare_counts(f"behind gates of rank {rank}", shown, expected, ("row block",))
+
+    def miscount(self, rank: int) -> None:
+        increment(self._counted[rank])
 
     def slot_uses(self) -> list[SlotUse]:
         return []  # counters only

@@ -42,6 +42,14 @@ def prove_checks(
     players = {"any": Player(machine, transport, effort, config.seed)}
     if weakest is not None:
         players["weak"] = Player(weakest, transport, effort, config.seed)
+    for entry in config.chosen_entries:
+        report = players["any"].play(players["any"].entry(entry, None), Trial(ITERATIONS), config.timeout_s)
+        if report.hang:
+            raise Hung(report.hang, f"{entry} as it is: no mutant says anything on a machine that fails verify")
+        if report.findings:
+            result.status, result.verdict = Status.FAIL, f"{entry} as it is fails: no mutant would say anything"
+            result.reason = report.findings[0].text
+            return
     for mutant in MUTANTS:
         if mutant.entry not in config.chosen_entries:
             continue

@@ -12,7 +12,7 @@ from pcietool.probes.verify.config import Effort, EntryName
 from pcietool.probes.verify.gates import EndToEnd, Gate
 from pcietool.probes.verify.messages import Barrier, Signal
 from pcietool.probes.verify.pushes import Combine, Dispatch, Size
-from pcietool.probes.verify.stage import FIRST_ROW, Entry, Stage, wrong_slot_map, wrong_slots
+from pcietool.probes.verify.stage import FIRST_ROW, Entry, Stage, damage, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.trial import Finding, Report, Trial
 from pcietool.probes.world import Transport, World
 from pcietool.protocol.routing import Distribution, Routing, route
@@ -57,7 +57,9 @@ class Player:
             if report.findings:
                 return report
             outcome = self.machine.run(entry.launches(trial), timeout_s, copy_streams=traffic)
-            report.hang = outcome.hang
+            report.launched, report.hang = True, outcome.hang
+            if trial.corruption and not outcome.hang:
+                damage(entry, trial.corruption)
             if outcome.hang:
                 first = next((r for r in outcome.hang.records if r.reason == "deadline"), None)
                 report.findings.append(Finding("deadline", str(first or "a wait gave up")))

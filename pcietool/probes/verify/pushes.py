@@ -23,6 +23,7 @@ from pcietool.probes.verify.stage import (
     compare_fields,
     compare_rows,
     compare_table,
+    increment,
     off_by_one,
     poison,
     row_of_rank,
@@ -85,7 +86,7 @@ class Tables:
         self._elections = [stage.local(rank, 4 * world * chunks, "elections") for rank in ranks]
         count_bytes = 4 * int(np.prod(self._count_shape))
         self._pushed = [stage.local(rank, count_bytes, "rows pushed") for rank in ranks]
-        self._counted = [stage.local(rank, count_bytes, "rows counted") for rank in ranks]
+        self.counted = [stage.local(rank, count_bytes, "rows counted") for rank in ranks]
         self.row_shape = (iterations, world, streams.capacity, row_bytes // 4)
         self.outputs = [stage.local(rank, 4 * int(np.prod(self.row_shape)), "output") for rank in ranks]
         self.jobs = stage.on_every_device(self._job_table(), "jobs")
@@ -99,7 +100,7 @@ class Tables:
             ("received", self._received),
             ("elections", self._elections),
             ("pushed", self._pushed),
-            ("counted", self._counted),
+            ("counted", self.counted),
             ("output", self.outputs),
         ):
             jobs[name] = [buffer.address for buffer in buffers]
@@ -109,7 +110,7 @@ class Tables:
 
     def prepare(self, trial: Trial) -> None:
         """Zeroes counts, poisons output, and writes the tables anew, with the trial's corruption in them."""
-        for buffer in (*self._elections, *self._pushed, *self._counted):
+        for buffer in (*self._elections, *self._pushed, *self.counted):
             buffer.fill(0)
         for output in self.outputs:
             poison(output)
@@ -143,7 +144,7 @@ class Tables:
         )
         for rank in range(world):
             pushed = self._pushed[rank].read(np.uint32, int(np.prod(self._count_shape))).reshape(self._count_shape)
-            counted = self._counted[rank].read(np.uint32, int(np.prod(self._count_shape))).reshape(self._count_shape)
+            counted = self.counted[rank].read(np.uint32, int(np.prod(self._count_shape))).reshape(self._count_shape)
             yield from compare_counts(f"pushed by rank {rank}", pushed, expected[rank], ("consumer", "chunk"))
             yield from compare_counts(f"found by rank {rank}", counted, expected[:, rank], ("producer", "chunk"))
 
@@ -212,6 +213,9 @@ class Dispatch(Entry):
                 where = f"row {{row}} (chunk {{chunk}}) from rank {producer} at rank {consumer}"
                 yield from compare_rows(report, sent, seen, where, self.streams.chunk_rows)
         yield from self.tables.wrong_counts(self.counted_routes)
+
+    def miscount(self, rank: int) -> None:
+        increment(self.tables.counted[rank])
 
     def slot_uses(self) -> list[SlotUse]:
         return recount.written_slots(self.counted_routes, self.streams.chunk_rows, FIRST_ROW, ACK_ROW)

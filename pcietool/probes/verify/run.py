@@ -6,7 +6,7 @@ Must not break anything on purpose except what --inject asks for; `mutation` doe
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import cycle
 
@@ -15,11 +15,11 @@ from pcietool.probes.base import Observer, ProbeResult, Row, Status
 from pcietool.probes.hangs import Hung
 from pcietool.probes.injections import amount
 from pcietool.probes.parts import run_parts
-from pcietool.probes.verify.config import ROUTED, STARTS, Effort, EntryName, VerifyConfig
+from pcietool.probes.verify.config import ROUTED, Effort, EntryName, VerifyConfig
 from pcietool.probes.verify.mutation import prove_checks
 from pcietool.probes.verify.playing import Player
 from pcietool.probes.verify.traffic import Traffic
-from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Finding, Late, Trial
+from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Trial
 from pcietool.probes.world import Transport, runnable
 from pcietool.protocol.routing import Distribution
 from pcietool.units import count
@@ -30,6 +30,16 @@ METHOD = (
     " iteration; compared byte by byte on the host, tables and counts element by element with a recount by naive loops;"
     " half of the iterations begin at sequence 1, half at INT32_MAX - 3"
 )
+CONTROLS: Mapping[CorruptionKind, tuple[str, Check]] = {
+    "byte": ("byte", "bytes"),
+    "count": ("count given", "table"),
+    "route": ("route", "table"),
+    "tally": ("count made", "count"),
+    "slot": ("slot", "slots"),
+    "guard": ("guard word", "guards"),
+}
+"""What is made wrong once to see whether it is found: its name, and the check that must find it."""
+NEED_TABLES: tuple[CorruptionKind, ...] = ("count", "route", "tally")
 MUTANTS_METHOD = (
     "the same kernels with one compile-time switch each; a try is one launch of 6 iterations with one rank late by"
     " 200 µs, every rank and both points by turns; weak faults are tried where memory is as weak as PTX allows, if this"
@@ -77,7 +87,7 @@ def _prove(
         if number >= len(pairs) and (time.monotonic() > ends or any(row["found"] for row in rows)):
             break
         if number < len(pairs):
-            rows.append(_row(entry, distribution))
+            rows.append(_row(entry, distribution, effort.launches()))
         row = rows[number % len(pairs)]
         observer.progress(f"{transport}: {row['name']}")
         _prove_row(player, traffic, entry, distribution, config, row)
@@ -93,18 +103,19 @@ def _prove(
         result.status, result.reason = Status.FAIL, f"{unfit[0]['name']}: {unfit[0]['text']}"
 
 
-def _row(entry: EntryName, distribution: Distribution | None) -> Row:
+def _row(entry: EntryName, distribution: Distribution | None, launches: Sequence[tuple[int, int]]) -> Row:
     return {
         "entry": entry,
         "distribution": distribution,
         "name": f"{entry}, {distribution}" if distribution else entry,
-        "first_sequences": list(STARTS),
+        "first_sequences": sorted({start for start, _ in launches}),
         "launches": 0,
         "iterations": 0,
         "rows": 0,
         "bytes_checked": 0,
         "found_by": None,
         "found": None,
+        "found_by_check": {},
         "status": None,
     }
 
@@ -122,32 +133,33 @@ def _prove_row(
     for start, iterations in player.effort.launches():
         trial = Trial(iterations, start, _late(config.inject), _corruption(config.inject))
         report = player.play(make, trial, config.timeout_s, traffic.streams())
+        row["status"] = row["status"] or Status.PASS.value
+        if report.launched:
+            row["launches"] += 1
+            row["iterations"] += iterations
+        row["rows"] += report.rows
+        row["bytes_checked"] += report.bytes_checked
+        for finding in report.findings:
+            row["found_by_check"].setdefault(finding.check, f"from sequence {start}: {finding.text}")
+        if report.findings and not row["found"]:
+            first: Check = report.findings[0].check
+            row |= {"found_by": first, "found": row["found_by_check"][first], "status": Status.FAIL.value}
         if report.hang:
             row["status"] = Status.HANG.value
             raise Hung(report.hang, f"{row['name']}, from sequence {start}")
-        row["status"] = row["status"] or Status.PASS.value
-        row["launches"] += 1
-        row["iterations"] += iterations
-        row["rows"] += report.rows
-        row["bytes_checked"] += report.bytes_checked
-        if report.findings and not row["found"]:
-            first: Finding = report.findings[0]
-            row |= {"found_by": first.check, "found": f"from sequence {start}: {first.text}"}
-            row["status"] = Status.FAIL.value
 
 
 def _controls(player: Player, config: VerifyConfig) -> Iterator[Row]:
     """What must be found wrong: else this program could not see it."""
     entry: EntryName = next((name for name in config.chosen_entries if name in ROUTED), config.chosen_entries[0])
     make = player.entry(entry, "all-remote" if entry in ROUTED else None)
-    wanted: dict[CorruptionKind, Check] = {"byte": "bytes", "count": "table", "route": "table"}
-    for kind, check in wanted.items():
-        if kind != "byte" and entry not in ROUTED:
+    for kind, (name, check) in CONTROLS.items():
+        if kind in NEED_TABLES and entry not in ROUTED:
             continue
         report = player.play(make, Trial(1, corruption=Corruption(kind)), config.timeout_s)
         found = report.findings[0] if report.findings else None
         yield {
-            "name": f"control: one wrong {kind} is found",
+            "name": f"control: one wrong {name} is found",
             "passed": found is not None and found.check == check,
             "text": found.text if found else f"{entry}: nothing was found",
         }
@@ -162,10 +174,12 @@ def _checks(rows: list[Row]) -> Iterator[Row]:
         "count": "rows are counted as recounted",
         "guards": "guard words are untouched",
     }
+    launched = any(row["launches"] for row in rows)
     for check, name in names.items():
-        first = next((row for row in rows if row["found_by"] == check), None)
-        text = f"{first['name']}: {first['found']}" if first else f"rows of the table: {len(rows)}"
-        yield {"name": name, "passed": first is None, "text": text}
+        first = next((row for row in rows if check in row["found_by_check"]), None)
+        text = f"{first['name']}: {first['found_by_check'][check]}" if first else f"rows of the table: {len(rows)}"
+        if first or launched or check == "table":  # what was not launched left nothing to compare
+            yield {"name": name, "passed": first is None, "text": text}
 
 
 def _corruption(inject: str | None) -> Corruption | None:

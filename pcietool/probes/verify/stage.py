@@ -13,7 +13,7 @@ import numpy as np
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Argument, Buffer, Launch, Machine, Part, Place, on_device
-from pcietool.probes.verify.trial import Finding, Report, Trial
+from pcietool.probes.verify.trial import Corruption, Finding, Report, Trial
 from pcietool.probes.world import World, changed_guards
 from pcietool.protocol.rows import POISON, first_wrong_byte
 from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES
@@ -94,6 +94,11 @@ class Stage:
         self._owned.clear()
 
 
+def increment(buffer: Buffer, offset: int = 0) -> None:
+    """Makes the 32-bit word at this byte wrong by one."""
+    buffer.write(buffer.read(np.uint32, 1, offset) + np.uint32(1), offset)
+
+
 def poison(buffer: Buffer) -> None:
     buffer.write(np.full(buffer.nbytes // 4, POISON_WORD, np.uint32))
 
@@ -150,6 +155,10 @@ class Entry(ABC):
     def wrong_data(self, trial: Trial, report: Report) -> Iterator[Finding]:
         """Compares all that was read with what was sent, and counts with the tables; adds up what it compared."""
 
+    def miscount(self, rank: int) -> None:
+        """Makes one of the counts wrong that the kernel made at `rank`. Raises UsageError where it makes none."""
+        raise UsageError(f"{self.name} counts nothing")
+
     @abstractmethod
     def slot_uses(self) -> list[SlotUse]:
         """Every slot that a rank stores to in each iteration, by naive loops: once for each writer it has."""
@@ -157,6 +166,17 @@ class Entry(ABC):
     @abstractmethod
     def slot_total(self) -> int:
         """How many those are, in closed form."""
+
+
+def damage(entry: Entry, corruption: Corruption) -> None:
+    """What a kernel that has just run has left, made wrong by one."""
+    world, rank = entry.world, corruption.rank
+    if corruption.kind == "tally":
+        entry.miscount(rank)
+    elif corruption.kind == "slot":
+        increment(world.slots[rank], GUARD_BYTES)
+    elif corruption.kind == "guard":
+        increment(world.slots[rank])
 
 
 def wrong_slot_map(entry: Entry) -> Iterator[Finding]:

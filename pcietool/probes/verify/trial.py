@@ -14,7 +14,9 @@ from pcietool.machines.base import Argument, Hang
 Check = Literal["bytes", "count", "slots", "guards", "table", "deadline", "unordered"]
 """What found something: data at its reader, rows counted, slots stored to, words around slots, a table that the kernel
 was given, a wait that gave up, an access that the emulator saw unordered."""
-CorruptionKind = Literal["byte", "count", "route"]
+CorruptionKind = Literal["byte", "count", "route", "slot", "tally", "guard"]
+"""One bit that is sent, a count or a route that a kernel is given; and, once it has run, a slot, a count that it made,
+a word beside the slots."""
 Point = Literal["writing", "reading"]
 POINTS: Mapping[Point, int] = {"writing": 1, "reading": 2}
 """WRITING and READING of kernels/verify.cuh."""
@@ -35,7 +37,7 @@ class Late:
 
 @dataclass(frozen=True)
 class Corruption:
-    """What is made wrong on purpose: one bit of what `rank` sends, one count, or one route that it is given."""
+    """What is made wrong on purpose, by `rank` or at it."""
 
     kind: CorruptionKind
     rank: int = 0
@@ -79,6 +81,8 @@ class Report:
 
     findings: list[Finding] = field(default_factory=list)
     hang: Hang | None = None
+    launched: bool = False
+    """Wrong tables are not."""
     rows: int = 0
     """Read by somebody, in all iterations."""
     bytes_checked: int = 0
