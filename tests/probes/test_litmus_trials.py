@@ -181,8 +181,12 @@ def test_a_forbidden_outcome_that_is_seen_fails_and_is_named():
     row = judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 1): 9_998, (1, 0): 2})
     assert (row["status"], row["seen"], row["outcome_count"]) == ("fail", 2, 2)
     assert row["failed"] == ("mp-release.sys-acquire.sys-gpus: forbidden: P1:r0=1 P1:r1=0 2 times of 10,000")
-    status, _, reason = summary([row | {"verdict": "forbidden"}])
+    of_model = {"verdict": "forbidden", "expected": "forbidden", "gaps": []}
+    status, verdict, reason = summary([row | of_model])
     assert (status, reason) == (Status.FAIL, row["failed"])
+    assert verdict.endswith("1 of 1 forbidden")
+    _, verdict, _ = summary([row | of_model | {"expected": "allowed", "gaps": ["load buffering"]}])
+    assert verdict.endswith("1 of 1 not shown for its gaps")
     kept = judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 1): 10_000})
     assert (kept["status"], kept["failed"], kept["note"]) == ("pass", None, None)
 
