@@ -41,9 +41,9 @@ CONTROLS: Mapping[CorruptionKind, tuple[str, Check]] = {
 """What is made wrong once to see whether it is found: its name, and the check that must find it."""
 NEED_TABLES: tuple[CorruptionKind, ...] = ("count", "route", "tally")
 MUTANTS_METHOD = (
-    "the same kernels with one compile-time switch each; a try is one launch of 6 iterations (of messages and"
-    " barriers on GPUs 300, where memory is weak) with one rank late by 200 µs, every rank and both points by turns; weak faults are tried where memory is as weak as PTX allows, if this"
-    " machine is emulated"
+    "the same kernels with one compile-time switch each; a try is one launch of 6 iterations with one rank late by"
+    " 200 µs, every rank and both points by turns; weak faults are tried where memory is as weak as PTX allows, if this"
+    " machine is emulated, else, of messages and barriers, in 40 launches of 500 iterations besides"
 )
 
 
