@@ -21,8 +21,8 @@ from pcietool.probes.world import Transport
 ITERATIONS = 6
 """Of a try: across the wrap, and back to every buffer that takes turns."""
 BURSTS = 20
-"""Launches of BURST iterations in which nobody is late but the links are busy, on GPUs: there a flag overtakes its data.
-On idle links weak faults of messages hardly ever show."""
+"""Launches of BURST iterations in which nobody is late but the links are busy, on GPUs: there a flag overtakes its
+data. On idle links weak faults of messages hardly ever show."""
 BURST = 500
 LATE_NS = 200_000
 """Longer than a consumer needs for a whole chunk, in host memory too."""
