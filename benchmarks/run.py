@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 from pcietool.litmus.cuda_source import cuda_source
 from pcietool.litmus.library import find, load
-from pcietool.machines import open_machine
 from pcietool.machines.emulated import EmulatedMachine
 from pcietool.probes.barrier_kernel import Barrier, BarrierConfig
 from pcietool.probes.litmus_machine import Trials, homes
@@ -68,9 +67,9 @@ def explored_states_per_second() -> float:
 
 
 def litmus_trials_per_second() -> float:
-    """Message passing between two GPUs, as `litmus --trials` runs it; with random memory order where there is one."""
+    """Message passing between two GPUs, as `litmus --trials` runs it, in random memory order."""
     trials = 4096
-    machine = open_machine("emulated", order="random")
+    machine = EmulatedMachine.open(order="random")
     (path,) = find(["mp-release.sys-acquire.sys"])
     test = load(path)
     running = Trials(machine, test, machine.load_text(path.name, cuda_source(test)), homes(test, "peer"), seed=0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from pcietool.cli.options import BackendChoice, Common
@@ -12,12 +11,7 @@ from pcietool.errors import NothingToRunError, UsageError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from pcietool.emulator.engines import Order
     from pcietool.machines.base import Backend
-
-
-ORDERS: Mapping[str, Order] = {"litmus": "random"}
-"""How the emulator orders memory for a probe: as virtual time has it unless something else is named here."""
 
 
 class Runner(Protocol):
@@ -73,9 +67,8 @@ def run_emulated(probe: str, config: BaseModel, common: Common, recorder: Record
 
     _, run = PROBES[probe]
     recorder.trace = EventTrace() if common.trace else None
-    order = ORDERS.get(probe, "timing")
     opened = open_machine(
-        "emulated", common.gpu_names, common.num_gpus, common.fabric, common.seed, order, trace=recorder.trace
+        "emulated", common.gpu_names, common.num_gpus, common.fabric, common.seed, trace=recorder.trace
     )
     with opened as machine:
         recorder.describe(describe(machine))

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcietool.emulator.engines import Order
     from pcietool.emulator.trace import EventTrace
     from pcietool.machines.base import Backend, Machine
 
@@ -28,11 +27,9 @@ def open_machine(
     num_gpus: int | None = None,
     fabric: str | None = None,
     seed: int = 0,
-    order: Order = "timing",
     trace: EventTrace | None = None,
 ) -> Machine:
-    """The machine with the GPUs that `gpus` ("0", "GPU-ab") or `num_gpus` select, all of them by default. `order`: how
-    the emulator orders memory.
+    """The machine with the GPUs that `gpus` ("0", "GPU-ab") or `num_gpus` select, all of them by default.
 
     Memory events go to `trace`, which only the emulator can fill. Initialises CUDA for "cuda": only for a process that
     may be killed (see `machines.child`).
@@ -48,7 +45,7 @@ def open_machine(
     whole = EmulatedMachine.open(fabric, seed=seed)
     identities = [GpuIdentity(device.index, device.uuid, device.pci) for device in whole.devices]
     chosen = select_gpus(gpus, num_gpus, identities)
-    machine = EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed, order, trace)
+    machine = EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed, trace=trace)
     machine.devices = tuple(
         replace(device, machine_index=gpu.index) for device, gpu in zip(machine.devices, chosen, strict=True)
     )

@@ -111,6 +111,10 @@ class EmulatedMachine(Machine):
         trace: EventTrace | None = None,
     ) -> None:
         super().__init__()
+        if order == "random" and spec.fault is not None:
+            raise UsageError(
+                f"fabric {spec.name} has a fault, which random memory order cannot show; use a healthy one"
+            )
         self.spec = spec
         self.seed = seed
         self.order = order
@@ -155,10 +159,6 @@ class EmulatedMachine(Machine):
         for gpu in chosen:
             if not 0 <= gpu < spec.gpu.count:
                 raise UsageError(f"no GPU {gpu}: fabric {spec.name} has GPUs 0 to {spec.gpu.count - 1}")
-        if order == "random" and spec.fault is not None:
-            raise UsageError(
-                f"fabric {spec.name} has a fault, which random memory order cannot show; use a healthy one"
-            )
         return cls(spec, list(chosen), seed, order, trace)
 
     # -- what there is ----------------------------------------------------------------------------------------------

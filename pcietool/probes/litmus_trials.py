@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -77,6 +78,13 @@ def run(machine: Machine, config: TrialsConfig, observer: Observer) -> list[Prob
     """One result a placement, one row a test. Raises ConfigError, before anything runs, for tests that are not there
     or broken."""
     tests = [(path, load(path)) for path in find(config.tests)]
+    with machine.in_random_order(config.seed) or nullcontext(machine) as weakest:
+        return _run(weakest, tests, config, observer)
+
+
+def _run(
+    machine: Machine, tests: Sequence[tuple[Path, LitmusTest]], config: TrialsConfig, observer: Observer
+) -> list[ProbeResult]:
     prepared: dict[Path, Prepared] = {}
 
     def measure(placement: Placement, result: ProbeResult) -> None:

@@ -126,6 +126,11 @@ def test_mutants_say_nothing_on_a_machine_that_fails() -> None:
     assert result.status is Status.HANG
     assert "signal as it is: no mutant says anything" in result.verdict
     assert not result.rows
+    with EmulatedMachine.open("faulty/corrupt-beyond", [0, 1]) as machine:
+        (result,) = verify(machine, entries=("dispatch",), transport="peer", row_bytes=512, mutants=True)
+    assert (result.status, result.verdict) == (Status.FAIL, "no mutant says anything here")
+    assert result.reason is not None
+    assert result.reason.startswith("dispatch as it is: iteration")
 
 
 @pytest.mark.gpu

@@ -43,18 +43,14 @@ def prove_checks(
     result: ProbeResult,
 ) -> None:
     """One row a mutant. Raises Hung only where a kernel does not even end by its own deadline."""
-    weakest = machine.in_random_order(config.seed)
     players = {"any": Player(machine, transport, effort, config.seed)}
+    if reason := _failure(players["any"], config):
+        result.status, result.verdict, result.reason = Status.FAIL, "no mutant says anything here", reason
+        players["any"].free()
+        return
+    weakest = machine.in_random_order(config.seed)
     if weakest is not None:
         players["weak"] = Player(weakest, transport, effort, config.seed)
-    for entry in config.chosen_entries:
-        report = players["any"].play(players["any"].entry(entry, None), Trial(ITERATIONS), config.timeout_s)
-        if report.hang:
-            raise Hung(report.hang, f"{entry} as it is: no mutant says anything on a machine that fails verify")
-        if report.findings:
-            result.status, result.verdict = Status.FAIL, f"{entry} as it is fails: no mutant would say anything"
-            result.reason = report.findings[0].text
-            return
     traffic = Traffic(players["any"].world, "none" if weakest or machine.missing("copy_engine") else "all")
     for mutant in MUTANTS:
         if mutant.entry not in config.chosen_entries:
@@ -69,6 +65,17 @@ def prove_checks(
     if weakest is not None:
         weakest.close()
     result.status, result.verdict, result.reason = judge(result.rows)
+
+
+def _failure(player: Player, config: VerifyConfig) -> str | None:
+    """What is wrong where nothing was broken: a machine that fails by itself would kill every mutant. Raises Hung."""
+    for entry in config.chosen_entries:
+        report = player.play(player.entry(entry, None), Trial(ITERATIONS), config.timeout_s)
+        if report.hang:
+            raise Hung(report.hang, f"{entry} as it is: no mutant says anything here")
+        if report.findings:
+            return f"{entry} as it is: {report.findings[0].text}"
+    return None
 
 
 def _row(
