@@ -5,6 +5,7 @@
 #pragma once
 #include "injection.cuh"
 #include "slots.cuh"
+#include "vectors.cuh"
 #include "verify_switches.cuh"
 
 constexpr u32 POISON = 0xdeadbeef;
@@ -17,7 +18,6 @@ constexpr u32 NOTHING = 0xffffffff;
 [[maybe_unused]] constexpr u32 RETURN_ROW = 3;      // all that the column returns to this rank has arrived
 [[maybe_unused]] constexpr u32 FIRST_ROW = 4;       // + chunk: of what the column sends
 
-typedef uint4 Vector;  // what one thread moves at a time
 constexpr u32 VECTOR_WORDS = 4;
 
 // Where the others find a rank; [world], the same table on every device.
@@ -73,17 +73,6 @@ __device__ __forceinline__ Vector sent_vector(const Trial& trial, u32 rank, u32 
     return v;
 }
 
-// Global addresses: the compiler, which finds them in a table, would go by generic ones.
-__device__ __forceinline__ Vector load_vector(const Vector* from) {
-    Vector v;
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_vector(Vector* to, const Vector& v) {
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-                 : "memory");
-}
 __device__ __forceinline__ Vector poison_vector() { return make_uint4(POISON, POISON, POISON, POISON); }
 
 // ---------------------------------------------------------------------------------------------------------

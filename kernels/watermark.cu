@@ -7,6 +7,7 @@
 // One block plays one role for one rank, so that a grid can carry producers, consumers, or both.
 #include "injection.cuh"
 #include "slots.cuh"
+#include "vectors.cuh"
 
 #ifndef THREADS  // of a block
 #define THREADS 1024
@@ -38,7 +39,6 @@ constexpr u32 FIRST_ROW = 1;  // of the slots that other ranks write
 [[maybe_unused]] constexpr u32 DROP = 3;   // chunk `injected` is never published
 [[maybe_unused]] constexpr u64 EARLY_BY_NS = 50000;
 
-typedef uint4 Vector;  // what one thread moves at a time
 
 // What the consumers and producers of one rank work with; [world], the same table on every device.
 struct Endpoint {
@@ -88,17 +88,6 @@ __device__ __forceinline__ const Vector* source_of(const Endpoint& producer, u32
     return producer.source + static_cast<u64>(2 * consumer + (sequence & 1)) * plan.row_vectors;
 }
 
-// Global addresses: the compiler, which finds them in a table, would go by generic ones.
-__device__ __forceinline__ Vector load_vector(const Vector* from) {
-    Vector v;
-    asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
-    return v;
-}
-__device__ __forceinline__ void store_vector(Vector* to, const Vector& v) {
-    asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
-                 : "memory");
-}
 __device__ __forceinline__ void fence_sys() { asm volatile("fence.acq_rel.sys;" ::: "memory"); }
 
 // ---------------------------------------------------------------------------------------------------------
