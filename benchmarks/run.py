@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from pcietool.litmus.cuda_source import cuda_source
-from pcietool.litmus.library import find, load
-from pcietool.machines.emulated import EmulatedMachine
-from pcietool.probes.barrier_kernel import Barrier, BarrierConfig
-from pcietool.probes.litmus_machine import Trials, homes
-from pcietool.probes.world import World
+from pcietool.litmus.text.cuda_source import cuda_source
+from pcietool.litmus.text.library import find, load
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.barrier.kernel import Barrier, BarrierConfig
+from pcietool.probes.common.world import World
+from pcietool.probes.litmus.machine import Trials, homes
 
 REPEATS = 5
 

@@ -7,7 +7,7 @@ import pytest
 
 from pcietool.data import kernel_source
 from pcietool.machines.base import HOST, Launch, on_device
-from pcietool.machines.emulated import EmulatedMachine
+from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.protocol.slots import SLOT_STRIDE
 
 DOCS = Path(__file__).parent.parent / "docs" / "use-in-your-kernel.md"

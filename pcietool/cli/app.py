@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import pcietool
-from pcietool.cli import atomic_loss, barrier_latency, compare_nccl, litmus, signal_latency, verify, watermark
+from pcietool.cli.commands import atomic_loss, barrier_latency, compare_nccl, litmus, signal_latency, verify, watermark
 
 MEASURE = "Measure"
 PROVE = "Prove"
@@ -51,7 +51,7 @@ def _print_header(wanted: bool) -> None:
 def _print_list(wanted: bool) -> None:
     if not wanted:
         return
-    from pcietool.emulator.fabric import load_fabric, packaged_fabrics
+    from pcietool.emulator.fabric.fabric import load_fabric, packaged_fabrics
 
     print("fabrics, for --fabric:")
     names = packaged_fabrics()

@@ -47,7 +47,7 @@ def _chosen(common: Common) -> tuple[Backend, str]:
 def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
     """In a child process, which may hang without taking this one with it. Where the user left the choice open and
     the driver has no GPU to offer, the emulator takes over."""
-    from pcietool.machines.child import run_in_child
+    from pcietool.supervision.child import run_in_child
 
     try:
         run_in_child(probe, config, recorder, gpus=common.gpu_names, num_gpus=common.num_gpus, seed=common.seed)
@@ -60,7 +60,7 @@ def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorde
 
 def run_emulated(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
     """In this process: an emulated hang ends by itself."""
-    from pcietool.emulator.trace import EventTrace
+    from pcietool.emulator.engine.trace import EventTrace
     from pcietool.machines import open_machine
     from pcietool.machines.description import describe
     from pcietool.probes import PROBES

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pcietool.cli.options import STDOUT, Common
+from pcietool.contract.results import ProbeResult
 from pcietool.errors import UsageError
-from pcietool.probes.base import ProbeResult
 from pcietool.report import files
 from pcietool.report.result import Document, raw_samples, tidy_rows
 
 if TYPE_CHECKING:
-    from pcietool.emulator.trace import EventTrace
+    from pcietool.emulator.engine.trace import EventTrace
 
 
 @dataclass(frozen=True)

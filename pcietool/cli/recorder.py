@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.status import Status as Spinner
 from rich.text import Text
 
-from pcietool.probes.base import ProbeResult, Status
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.units import MISSING
 
 if TYPE_CHECKING:
-    from pcietool.emulator.trace import EventTrace
+    from pcietool.emulator.engine.trace import EventTrace
 
 
 class Recorder:

@@ -19,9 +19,9 @@ from pcietool.cli.interruptions import interruptible
 from pcietool.cli.options import Common
 from pcietool.cli.outputs import Outputs
 from pcietool.cli.recorder import Recorder
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.errors import ExitCode, OutputError, PcietoolError, UsageError
 from pcietool.machines.base import Backend
-from pcietool.probes.base import ProbeResult, Status
 from pcietool.report import result as report
 from pcietool.report import tables
 from pcietool.report.columns import Column

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pcietool.litmus.explore import Exploration
-from pcietool.litmus.model import Model
-from pcietool.litmus.requests import Access, Barrier, Load, Request
-from pcietool.litmus.search import Outcome
-from pcietool.litmus.state import INITIAL, TIME, State, Step
+from pcietool.litmus.model.requests import Access, Barrier, Load, Request
+from pcietool.litmus.model.search import Outcome
+from pcietool.litmus.model.state import INITIAL, TIME, State, Step
+from pcietool.litmus.model.steps import Model
 
 
 def outcome_text(found: Exploration, outcome: Outcome) -> str:

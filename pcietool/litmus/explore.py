@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pcietool.errors import ConfigError
-from pcietool.litmus.model import Model
-from pcietool.litmus.program import Item, LitmusTest
-from pcietool.litmus.search import Outcome, Search
-from pcietool.litmus.state import State
+from pcietool.litmus.model.search import Outcome, Search
+from pcietool.litmus.model.state import State
+from pcietool.litmus.model.steps import Model
+from pcietool.litmus.text.program import Item, LitmusTest
 from pcietool.litmus.threads import MAX_STEPS, LitmusState, LitmusThreads
 
 MAX_STATES = 1_000_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 
-from pcietool.litmus.program import (
+from pcietool.litmus.text.program import (
     Access,
     Branch,
     Copy,

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pcietool.errors import ConfigError
-from pcietool.litmus import requests
-from pcietool.litmus.program import (
+from pcietool.litmus.model import requests
+from pcietool.litmus.model.state import replaced
+from pcietool.litmus.text.program import (
     Arithmetic,
     Barrier,
     Branch,
@@ -29,7 +30,6 @@ from pcietool.litmus.program import (
     WaitForCopies,
     common_scope,
 )
-from pcietool.litmus.state import replaced
 
 LARGEST_BITS = 256
 """Of a value: enough for any sum that tells stores apart, and a loop that multiplies ends."""

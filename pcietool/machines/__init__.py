@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pcietool.emulator.trace import EventTrace
+    from pcietool.emulator.engine.trace import EventTrace
     from pcietool.machines.base import Backend, Machine
 
 
@@ -32,13 +32,13 @@ def open_machine(
     """The machine with the GPUs that `gpus` ("0", "GPU-ab") or `num_gpus` select, all of them by default.
 
     Memory events go to `trace`, which only the emulator can fill. Initialises CUDA for "cuda": only for a process that
-    may be killed (see `machines.child`).
+    may be killed (see `supervision.child`).
     """
     if backend == "cuda":
         from pcietool.machines.cuda.machine import CudaMachine
 
         return CudaMachine.open(gpus, num_gpus)
-    from pcietool.machines.emulated import DEFAULT_FABRIC, EmulatedMachine
+    from pcietool.machines.emulated.machine import DEFAULT_FABRIC, EmulatedMachine
     from pcietool.machines.selection import GpuIdentity, select_gpus
 
     fabric = fabric or DEFAULT_FABRIC

@@ -5,10 +5,11 @@ Must hold layouts and words only; who allocates the memory is the machines' busi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+
+from pcietool.contract.outcomes import WaitRecord
 
 MAX_RECORDS = 256
 
@@ -40,29 +41,6 @@ RECORD = np.dtype(
 REASONS: dict[int, Literal["deadline", "abort"]] = {1: "deadline", 2: "abort"}
 POLL_LIMIT = 2**31
 """Behind the timer: at the fastest poll ever measured here (0.15 us) five minutes."""
-
-
-@dataclass(frozen=True)
-class WaitRecord:
-    """One wait without its signal: `rank` waited for its slot (row, col), wanted one sequence, got another."""
-
-    reason: Literal["deadline", "abort"]
-    rank: int
-    row: int
-    col: int
-    wanted: int
-    got: int
-    round: int
-    block: int
-    thread: int
-    since_entry_ns: int
-
-    def __str__(self) -> str:
-        return (
-            f"rank {self.rank} waited for slot (row {self.row}, col {self.col}): wanted {self.wanted}, got {self.got}"
-            f" (round {self.round}, block {self.block}, thread {self.thread},"
-            f" {self.since_entry_ns / 1e6:.1f} ms after start)"
-        )
 
 
 def fresh_watch(timeout_s: float, records_address: int) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from pcietool.protocol.watch import WaitRecord
+from pcietool.contract.outcomes import WaitRecord
 from pcietool.report.matrix import matrix_table
 
 LINES_SHOWN = 4

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from pcietool.probes.base import Row
+from pcietool.contract.results import Row
 from pcietool.units import count
 
 

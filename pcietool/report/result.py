@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pcietool
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.errors import ExitCode
-from pcietool.probes.base import ProbeResult, Status
 
 SCHEMA = "pcietool.result/1"
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pcietool.probes.base import ProbeResult, Row, Status
+from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.report.columns import Column
 from pcietool.report.hang import print_hang
 from pcietool.report.matrix import matrix_table

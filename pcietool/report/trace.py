@@ -1,7 +1,7 @@
 """Writes the memory events of an emulated run as Chrome's trace event JSON, which https://ui.perfetto.dev opens.
 
 One process a GPU, one track a thread; what lands has a track of its own at its new home. Must not decide what is
-recorded (`emulator.trace`).
+recorded (`emulator.engine.trace`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from pcietool.emulator.engine.trace import EventTrace, TraceEvent
 from pcietool.emulator.memory import HOST
-from pcietool.emulator.trace import EventTrace, TraceEvent
 
 SCHEMA = "pcietool.trace/1"
 LANDINGS = 0

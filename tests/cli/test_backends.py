@@ -12,8 +12,8 @@ from pcietool.cli.backends import choose_backend
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
 from pcietool.errors import DriverError, NothingToRunError, PcietoolError, UsageError
-from pcietool.machines import child
 from pcietool.report.tables import make_console
+from pcietool.supervision import child
 
 
 @pytest.mark.parametrize("driver", [True, False])

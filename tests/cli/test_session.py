@@ -18,10 +18,10 @@ from pcietool.cli.app import app
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
 from pcietool.cli.session import make_config, option_of, run_probe
-from pcietool.emulator.trace import EventTrace, TraceEvent
+from pcietool.contract.results import ProbeResult, Status
+from pcietool.emulator.engine.trace import EventTrace, TraceEvent
 from pcietool.errors import CompileError, ExitCode, OutputError, UsageError
 from pcietool.probes import PROBES
-from pcietool.probes.base import ProbeResult, Status
 from pcietool.report.columns import Column
 
 MACHINE = {"backend": "emulated", "label": "fake pair", "devices": [], "links": [], "host_links": [], "facts": {}}

@@ -80,7 +80,7 @@ class TellsItsId(Honest):
 if __name__ == "__main__":  # a parent that dies while its worker lives
     from pcietool.contenders.team import Team
 
-    team = Team("fake_players:TellsItsId", [[0]], {}, {"file": sys.argv[1]})
+    team = Team("tests.contenders.fake_players:TellsItsId", [[0]], {}, {"file": sys.argv[1]})
     team.prepare(30)
     subprocess.run(["true"], check=True)
     os.kill(os.getpid(), signal.SIGKILL)

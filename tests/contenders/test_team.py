@@ -17,7 +17,7 @@ MEASUREMENT = Measurement("all-reduce", "graph", 4)
 
 def team(player, processes=1, environment=None, **options):
     seats = [[gpu] for gpu in range(processes)] if processes > 1 else [[0, 1]]
-    return Team(f"fake_players:{player}", seats, environment or {}, options)
+    return Team(f"tests.contenders.fake_players:{player}", seats, environment or {}, options)
 
 
 def is_gone(pid):
@@ -86,9 +86,10 @@ def test_leaving_the_context_kills_a_busy_worker():
 
 def test_a_worker_does_not_outlive_the_one_that_started_it(tmp_path):
     file = tmp_path / "pid"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    script = str(Path(__file__).parent / "fake_players.py")
-    done = subprocess.run([sys.executable, script, str(file)], env=environment, timeout=40, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.contenders.fake_players", str(file)], env=environment, timeout=40, check=False
+    )
     assert done.returncode == -9
     pid = int(file.read_text())
     for _ in range(100):

@@ -1,18 +1,11 @@
 """`machine`: instruction tests run on both tenants; what only the emulator can do takes `emulated`."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
 from pcietool.machines.base import on_device
-from pcietool.machines.emulated import EmulatedMachine
-
-TESTS = Path(__file__).parents[1]
-sys.path.insert(0, str(TESTS / "litmus"))  # random_programs
-sys.path.insert(0, str(TESTS / "emulator"))  # what is no test here: programs and cases
+from pcietool.machines.emulated.machine import EmulatedMachine
 
 
 @pytest.fixture(params=["emulated", pytest.param("cuda", marks=pytest.mark.gpu)], scope="module")

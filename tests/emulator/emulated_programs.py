@@ -3,7 +3,7 @@
 import numpy as np
 
 from pcietool.machines.base import Launch, on_device
-from pcietool.machines.emulated_program import EmulatedProgram
+from pcietool.machines.emulated.program import EmulatedProgram
 
 PTX_HEAD = ".version 8.5\n.target sm_90\n.address_size 64\n"
 DEADLINE_S = 0.01

@@ -7,11 +7,10 @@ in kernels, and homes without native atomics, which are the fabric's business th
 from __future__ import annotations
 
 import numpy as np
-from emulated_programs import PTX_HEAD
 
-from pcietool.emulator.fabric import load_fabric
-from pcietool.litmus.instructions import ATOMICS, BRANCHES
-from pcietool.litmus.program import (
+from pcietool.emulator.fabric.fabric import load_fabric
+from pcietool.litmus.text.instructions import ATOMICS, BRANCHES
+from pcietool.litmus.text.program import (
     Access,
     Arithmetic,
     Barrier,
@@ -26,8 +25,9 @@ from pcietool.litmus.program import (
     Store,
 )
 from pcietool.machines.base import Launch, on_device
-from pcietool.machines.emulated import EmulatedMachine
-from pcietool.machines.emulated_program import EmulatedProgram
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.machines.emulated.program import EmulatedProgram
+from tests.emulator.emulated_programs import PTX_HEAD
 
 COMPARISONS = {"beq": "eq", "bne": "ne", "blt": "lt", "bgt": "gt", "ble": "le", "bge": "ge"}
 SCOPES = ("cta", "gpu", "sys")

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pcietool.litmus.program import Access, Fence, LitmusTest, Load, Rmw, Scope, Store
+from pcietool.litmus.text.program import Access, Fence, LitmusTest, Load, Rmw, Scope, Store
 
 Relation = list[int]
 INITIAL = -1

@@ -7,15 +7,15 @@ PCIETOOL_LITMUS_PROGRAMS sets how many programs of each of the two kinds run: 5,
 import os
 
 import pytest
-from axioms import Axioms
-from random_programs import random_program
 
 from pcietool.litmus.explore import explore
 from pcietool.litmus.gaps import RACING_RMWS, gaps
-from pcietool.litmus.library import load, packaged
-from pcietool.litmus.model import Model
-from pcietool.litmus.parse import parse_litmus
-from pcietool.litmus.program import Fence, Load, Rmw, Store
+from pcietool.litmus.model.steps import Model
+from pcietool.litmus.text.library import load, packaged
+from pcietool.litmus.text.parse import parse_litmus
+from pcietool.litmus.text.program import Fence, Load, Rmw, Store
+from tests.litmus.axioms import Axioms
+from tests.litmus.random_programs import random_program
 
 PROGRAMS = int(os.environ.get("PCIETOOL_LITMUS_PROGRAMS", "2500"))
 SHARES = 4

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from pcietool.compiler import compile_source
-from pcietool.litmus.cuda_source import cuda_source, gpus_of, has_loop, inexpressible, observed_registers
-from pcietool.litmus.library import load, packaged
-from pcietool.litmus.parse import parse_litmus
+from pcietool.litmus.text.cuda_source import cuda_source, gpus_of, has_loop, inexpressible, observed_registers
+from pcietool.litmus.text.library import load, packaged
+from pcietool.litmus.text.parse import parse_litmus
 
 EXPRESSIBLE = [path for path in packaged() if not inexpressible(load(path))]
 

@@ -5,8 +5,8 @@ import pytest
 from pcietool.errors import ConfigError
 from pcietool.litmus.describe import interleaving, outcome_text
 from pcietool.litmus.explore import Exploration, explore
-from pcietool.litmus.library import find, load
-from pcietool.litmus.parse import parse_litmus
+from pcietool.litmus.text.library import find, load
+from pcietool.litmus.text.parse import parse_litmus
 
 
 def explored(body: str, condition: str, places: str = "P0@cta 0,gpu 0 | P1@cta 0,gpu 1", max_states: int = 100_000):

@@ -3,8 +3,8 @@
 import pytest
 
 from pcietool.litmus.gaps import LOAD_BUFFERING, RACING_RMWS, RACING_WRITES, gaps
-from pcietool.litmus.library import find, load
-from pcietool.litmus.parse import parse_litmus
+from pcietool.litmus.text.library import find, load
+from pcietool.litmus.text.parse import parse_litmus
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ import os
 
 import pytest
 
+from pcietool.contract.results import Status
 from pcietool.errors import ConfigError
 from pcietool.litmus.explore import explore
-from pcietool.litmus.library import find, load, packaged
-from pcietool.probes.base import Status
-from pcietool.probes.litmus import judge
+from pcietool.litmus.text.library import find, load, packaged
+from pcietool.probes.litmus.probe import judge
 
 NOT_SHOWN = {"lb-relaxed.sys-gpus", "lb-weak-gpus", "mp-slot-reuse-relaxed-ack-gpus"}
 """Load buffering: allowed by PTX, not shown by the model."""

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcietool.errors import ConfigError
-from pcietool.litmus.parse import parse_litmus
-from pcietool.litmus.program import (
+from pcietool.litmus.text.parse import parse_litmus
+from pcietool.litmus.text.program import (
     Arithmetic,
     Barrier,
     Branch,

@@ -1,14 +1,9 @@
 """`machine`: the same test functions on both tenants."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
 from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
-
-sys.path.insert(0, str(Path(__file__).parent))  # child_probes, for this process and the children it starts
 
 
 @pytest.fixture(

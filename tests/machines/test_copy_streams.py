@@ -8,9 +8,9 @@ import pytest
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, CopyStream, Machine, StreamCopy, StreamWrite, on_device
 from pcietool.machines.base import Part as PartOfBuffer
-from pcietool.probes.pushing import Pusher
-from pcietool.probes.streams import Shape
-from pcietool.probes.world import Transport, why_not
+from pcietool.probes.common.world import Transport, why_not
+from pcietool.probes.watermark.pushing import Pusher
+from pcietool.probes.watermark.streams import Shape
 from pcietool.protocol.chunks import ChunkPlan
 
 DEADLINE_S = 2.0

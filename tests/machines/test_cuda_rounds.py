@@ -2,10 +2,10 @@
 
 import pytest
 
+from pcietool.contract.outcomes import WaitRecord
 from pcietool.errors import DriverError
 from pcietool.machines.cuda import rounds
 from pcietool.machines.cuda.rounds import StuckError, run_round
-from pcietool.protocol.watch import WaitRecord
 
 RECORD = WaitRecord("deadline", 0, 1, 1, 5, 4, 5, 0, 1, 1000)
 NEVER = 1 << 60

@@ -10,19 +10,19 @@ import pytest
 
 from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
-from pcietool.machines.announcing import AnnouncingMachine
 from pcietool.machines.base import on_device
-from pcietool.machines.emulated import EmulatedMachine
-from pcietool.probes.allreduce_kernel import AllReduce
-from pcietool.probes.barrier_kernel import ORDERS, Barrier, BarrierConfig
-from pcietool.probes.counting import OPERATIONS, PLAIN, SLOTS, WITHOUT_RED, Counter, Form, Grid, Requesters
-from pcietool.probes.ping_pong import Bulk, Game, Table, slot_rows
-from pcietool.probes.ping_pong import Form as SignalForm
-from pcietool.probes.pushing import Pusher
-from pcietool.probes.signal_roles import Pair
-from pcietool.probes.streams import Shape
-from pcietool.probes.world import World
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.atomics.counting import OPERATIONS, PLAIN, SLOTS, WITHOUT_RED, Counter, Form, Grid, Requesters
+from pcietool.probes.barrier.kernel import ORDERS, Barrier, BarrierConfig
+from pcietool.probes.common.world import World
+from pcietool.probes.compare.allreduce_kernel import AllReduce
+from pcietool.probes.signal.ping_pong import Bulk, Game, Table, slot_rows
+from pcietool.probes.signal.ping_pong import Form as SignalForm
+from pcietool.probes.signal.roles import Pair
+from pcietool.probes.watermark.pushing import Pusher
+from pcietool.probes.watermark.streams import Shape
 from pcietool.protocol.slots import GUARD_BYTES
+from pcietool.supervision.announcing import AnnouncingMachine
 
 DEADLINE_S = 2.0
 BULK_COPIES_SINCE = (9, 0)

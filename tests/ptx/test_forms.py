@@ -10,7 +10,7 @@ import pytest
 
 from pcietool.compiler import compile_source, nvrtc_info
 from pcietool.data import kernels_dir
-from pcietool.emulator.lower import lower
+from pcietool.emulator.translate.lower import lower
 from pcietool.errors import PtxError
 from pcietool.ptx.parser import parse
 

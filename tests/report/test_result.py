@@ -1,6 +1,6 @@
 import pytest
 
-from pcietool.probes.base import ProbeResult, Status
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.report.result import ENVIRONMENT, SCHEMA, Stopwatch, build_document, exit_code, merged_status, tidy_rows
 
 MACHINE = {

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from pcietool.probes.base import ProbeResult, Status
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.report.columns import Column
 from pcietool.report.hang import LINES_SHOWN
 from pcietool.report.matrix import matrix_table

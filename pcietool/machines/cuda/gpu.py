@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from cuda.bindings import driver
 
+from pcietool.contract.outcomes import WaitRecord
 from pcietool.errors import UsageError
 from pcietool.machines.base import Device
 from pcietool.machines.cuda.driver import NOT_READY, OUT_OF_MEMORY, SUCCESS, attempt, call, failure
-from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, WaitRecord, decode_records, fresh_watch
+from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 
 _NON_BLOCKING = 1
 _PORTABLE_AND_MAPPED = 1 | 2

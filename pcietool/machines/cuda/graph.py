@@ -11,8 +11,9 @@ from typing import Any
 
 from cuda.bindings import driver
 
+from pcietool.contract.outcomes import Outcome
 from pcietool.errors import DriverError
-from pcietool.machines.base import Graph, Outcome
+from pcietool.machines.base import Graph
 from pcietool.machines.cuda.driver import call
 from pcietool.machines.cuda.gpu import Gpu
 from pcietool.machines.cuda.launch import PreparedLaunch

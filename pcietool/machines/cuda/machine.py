@@ -1,6 +1,6 @@
 """The Machine on real GPUs: opens them, and puts programs, buffers, launches and rounds together.
 
-Must only live in a process that may be killed: see `machines.child`.
+Must only live in a process that may be killed: see `supervision.child`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from cuda import bindings
 from cuda.bindings import driver
 
 from pcietool.compiler import prefer_major
+from pcietool.contract.outcomes import Outcome
 from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import (
     HOST,
@@ -26,7 +27,6 @@ from pcietool.machines.base import (
     Launch,
     Link,
     Machine,
-    Outcome,
     Place,
     Program,
 )

@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from pcietool.contract.outcomes import Hang, Outcome
 from pcietool.errors import DriverError
-from pcietool.machines.base import Hang, HostAgent, Outcome
+from pcietool.machines.base import HostAgent
 from pcietool.machines.cuda.agents import AgentThread
 from pcietool.machines.cuda.copies import CopyQueue
 from pcietool.machines.cuda.gpu import Gpu

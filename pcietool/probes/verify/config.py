@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Machine
-from pcietool.probes.injections import checked
+from pcietool.probes.common.injections import checked
+from pcietool.probes.common.world import SELF_RANKS, Transport
 from pcietool.probes.verify.pushes import VECTOR_BYTES, Size
 from pcietool.probes.verify.traffic import Direction
-from pcietool.probes.world import SELF_RANKS, Transport
 from pcietool.protocol.chunks import ARTICLE_CHUNK
 from pcietool.protocol.routing import DISTRIBUTIONS, EDGES, Distribution, Load
 

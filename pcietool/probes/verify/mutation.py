@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import islice, permutations, product
 
+from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import CopyStream, Machine
-from pcietool.probes.base import Observer, ProbeResult, Row, Status
-from pcietool.probes.hangs import Hung
+from pcietool.probes.common.hangs import Hung
+from pcietool.probes.common.world import Transport
 from pcietool.probes.verify.config import ROUTED, STARTS, Effort, VerifyConfig
 from pcietool.probes.verify.mutants import MUTANTS, Mutant
 from pcietool.probes.verify.playing import Player
 from pcietool.probes.verify.traffic import Traffic
 from pcietool.probes.verify.trial import POINTS, Late, Trial
-from pcietool.probes.world import Transport
 
 ITERATIONS = 6
 """Of a try: across the wrap, and back to every buffer that takes turns."""

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pcietool.machines.base import CopyStream, Machine, UnorderedAccess
+from pcietool.contract.outcomes import UnorderedAccess
+from pcietool.machines.base import CopyStream, Machine
+from pcietool.probes.common.world import Transport, World
 from pcietool.probes.verify.config import Effort, EntryName
 from pcietool.probes.verify.gates import EndToEnd, Gate
 from pcietool.probes.verify.messages import Barrier, Signal
 from pcietool.probes.verify.pushes import Combine, Dispatch, Size
 from pcietool.probes.verify.stage import FIRST_ROW, Entry, Stage, damage, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.trial import Finding, Report, Trial
-from pcietool.probes.world import Transport, World
 from pcietool.protocol.routing import Distribution, Routing, route
 from pcietool.protocol.streams import dispatched
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Argument, Buffer, Launch, Machine, Part, Place, on_device
+from pcietool.probes.common.world import World, changed_guards
 from pcietool.probes.verify.trial import Corruption, Finding, Report, Trial
-from pcietool.probes.world import World, changed_guards
 from pcietool.protocol.rows import POISON, first_wrong_byte
 from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, Buffer, CopyStream, StreamCopy, on_device
-from pcietool.probes.world import World
+from pcietool.probes.common.world import World
 
 Direction = Literal["none", "push", "pull", "all"]
 COPIES = 16

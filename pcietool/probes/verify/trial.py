@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pcietool.machines.base import Argument, Hang
+from pcietool.contract.outcomes import Hang
+from pcietool.machines.base import Argument
 
 Check = Literal["bytes", "count", "slots", "guards", "table", "deadline", "unordered"]
 """What found something: data at its reader, rows counted, slots stored to, words around slots, a table that the kernel

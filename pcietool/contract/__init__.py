@@ -1,0 +1,1 @@
+"""The plain types that every floor shares: how a launch ended, and what a probe found."""

@@ -1,0 +1,102 @@
+"""How a round of launches ended: finished, or hung with what its waits left behind, and what was found meanwhile.
+
+Plain data that every floor shares; must not know who ran it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class WaitRecord:
+    """One wait without its signal: `rank` waited for its slot (row, col), wanted one sequence, got another."""
+
+    reason: Literal["deadline", "abort"]
+    rank: int
+    row: int
+    col: int
+    wanted: int
+    got: int
+    round: int
+    block: int
+    thread: int
+    since_entry_ns: int
+
+    def __str__(self) -> str:
+        return (
+            f"rank {self.rank} waited for slot (row {self.row}, col {self.col}): wanted {self.wanted}, got {self.got}"
+            f" (round {self.round}, block {self.block}, thread {self.thread},"
+            f" {self.since_entry_ns / 1e6:.1f} ms after start)"
+        )
+
+
+@dataclass(frozen=True)
+class BlockedThread:
+    """One waiting thread of a proved deadlock."""
+
+    device: int
+    block: int
+    thread: int
+    source: str
+    """file:line of the load that waits."""
+    address: str
+    """Readable: allocation, offset; or what else it waits for."""
+    value: int | None
+    """What is there now; None where the thread waits for an answer that never comes."""
+    last_writer: str | None
+    """Who stored the present value, or None if nobody ever did."""
+
+    def __str__(self) -> str:
+        return f"GPU {self.device} block {self.block} thread {self.thread} at {self.source}: {self.address}"
+
+
+@dataclass(frozen=True)
+class Hang:
+    """A round that did not finish: what its waits left behind."""
+
+    limit: Literal["device deadline", "host join timeout"]
+    records: tuple[WaitRecord, ...]
+    dropped_records: int = 0
+    proof: tuple[BlockedThread, ...] = ()
+    """Only the emulator can prove a deadlock; empty elsewhere."""
+
+
+@dataclass(frozen=True)
+class UnorderedAccess:
+    """Two accesses to the same bytes, one of them a write, that no synchronisation orders, in random memory order."""
+
+    kind: Literal["read", "overwrite"]
+    """A read not ordered after the write it should see; or a write not ordered after a read or write before it."""
+    device: int
+    block: int
+    thread: int
+    """Who made the access; -1 for what has none, such as the host."""
+    source: str
+    """file:line and PTX of the access."""
+    address: str
+    """Readable: allocation, offset."""
+    by: str
+    """Who made the other one, such as "GPU 0 block 1 thread 2"."""
+    by_source: str
+    count: int
+    """How often this pair of instructions."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a round ended. `elapsed_ns[device]`: GPU time from its first launch's start to its last one's end."""
+
+    elapsed_ns: Mapping[int, float]
+    hang: Hang | None = None
+    host_agents_ns: tuple[float, ...] = ()
+    copy_streams_ns: tuple[float, ...] = ()
+    """GPU time of each copy stream, from its first step's start to its last one's end."""
+    unordered: tuple[UnorderedAccess, ...] = ()
+    """Only the emulator in random memory order can tell; empty elsewhere."""
+
+    @property
+    def finished(self) -> bool:
+        return self.hang is None

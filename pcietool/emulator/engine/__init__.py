@@ -1,0 +1,1 @@
+"""Threads, memory accesses, barriers and launches in virtual time."""

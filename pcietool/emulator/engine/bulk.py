@@ -1,0 +1,198 @@
+"""Bulk copies and mbarriers in virtual time.
+
+A copy to global memory belongs to its thread's current group. It has *read* its source once the last byte is on the
+way, and is *done* once the write is acknowledged. A copy to shared memory completes its bytes on an mbarrier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcietool.emulator.engine.threads import BLOCKED, Group, Thread
+from pcietool.emulator.memory import Segment
+from pcietool.emulator.ops import Op
+from pcietool.emulator.order.timing import Stamp
+from pcietool.emulator.order.views import NOTHING, View, join
+from pcietool.errors import EmulationError
+
+if TYPE_CHECKING:
+    from pcietool.emulator.engine.engine import Engine
+    from pcietool.emulator.engine.grids import Block
+
+ALIGNMENT = 16
+"""Of both addresses and the size, in bytes."""
+
+
+class MBarrier:
+    """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end. `given`: what
+    those that have arrived hand on; `completed`: the same of the phase before."""
+
+    __slots__ = ("completed", "count", "given", "pending", "phase", "transfer", "waiting")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.pending = count
+        self.transfer = 0
+        self.phase = 0
+        self.waiting: list[Thread] = []
+        self.given: list[View] = []
+        self.completed = NOTHING
+
+
+class Bulk:
+    """Serves cp.async.bulk and mbarrier."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.memory = engine.memory
+        self.order = engine.order
+        self.routes = engine.fabric.routes
+        self.issue = engine.gpu.issue_ns.value
+        self.ns_per_byte = 1 / engine.gpu.bulk_bytes_per_ns.value
+
+    # -- copies -----------------------------------------------------------------------------------------------------
+
+    def serve(self, thread: Thread, request: tuple[Any, ...]) -> Any:
+        op: Op = request[0]
+        thread.poll_loop = None
+        if op.kind == "store":
+            self._store(thread, op, *request[1:4])
+        elif op.kind == "load":
+            self._load(thread, op, *request[1:5])
+        elif op.kind == "commit":
+            thread.groups.append(Group())
+        else:
+            return self._wait(thread, request[1], read_only=op.kind == "wait read")
+        thread.lag += self.issue
+        return self.engine.go_on(thread)
+
+    def _shared_part(self, block: Block, offset: int, nbytes: int) -> memoryview:
+        shared = block.shared[1]
+        if offset % ALIGNMENT or nbytes % ALIGNMENT:
+            raise EmulationError(
+                f"bulk copy of {nbytes} bytes at offset {offset} of shared memory: make both multiples of {ALIGNMENT}"
+            )
+        if offset + nbytes > len(shared):
+            raise EmulationError(f"bulk copy of {nbytes} bytes at offset {offset} of {len(shared)} bytes shared memory")
+        return shared[offset : offset + nbytes]
+
+    def _global_part(self, address: int, nbytes: int) -> tuple[Segment, int]:
+        segment, offset = self.memory.find(address, ALIGNMENT)
+        if offset + nbytes > segment.nbytes:
+            raise EmulationError(
+                f"bulk copy of {nbytes} bytes at offset {offset} of '{segment.name}' ({segment.place()}), which is only"
+                f" {segment.nbytes} bytes long"
+            )
+        return segment, offset
+
+    def _store(self, thread: Thread, op: Op, to: int, source: int, nbytes: int) -> None:
+        """Shared to global memory. The source is read when the copy starts: who changes it later has waited for the
+        read, or has a race that no order would mend."""
+        data = bytes(self._shared_part(thread.block, source, nbytes))
+        segment, offset = self._global_part(to, nbytes)
+        device = thread.block.device
+        start = self.engine.now + thread.lag
+        if segment.device == device.index:
+            read = start + nbytes * self.ns_per_byte
+            landed = done = read + self.engine.half_l2
+        else:
+            route = self.routes[device.index, segment.device]
+            landed = route.write(start, nbytes, coalesced=True)
+            read = max(start + nbytes * self.ns_per_byte, landed - route.latency)
+            done = landed + route.acknowledge_extra
+            device.written(route, landed)
+        group = thread.groups[-1]
+        group.read, group.done = max(group.read, read), max(group.done, done)
+        group.copies.append(self.order.begin_copy(thread, op))
+        self.engine.at(landed, self.land, (segment, offset, data), group.copies[-1])
+
+    def land(self, write: tuple[Segment, int, bytes], stamp: Stamp) -> None:
+        segment, offset, data = write
+        self.order.write_bytes(segment, offset, data, stamp)
+        if self.engine.watched:
+            self.engine.loads.changed(segment.address + offset, len(data))
+
+    def _wait(self, thread: Thread, allowed: int, *, read_only: bool) -> Any:
+        """Until all but the `allowed` youngest committed groups have read, or are done."""
+        committed = thread.groups[:-1]
+        waited = committed[: len(committed) - allowed] if allowed else committed
+        until = max((group.read if read_only else group.done for group in waited), default=0.0)
+        if not read_only:
+            thread.groups = thread.groups[len(waited) :]
+            self.order.take(thread, [self.order.copy_done(copy) for group in waited for copy in group.copies])
+        start = self.engine.now + thread.lag + self.issue
+        thread.lag = 0.0
+        self.engine.at(max(start, until), self.engine.resume, thread)
+        return BLOCKED
+
+    def _load(self, thread: Thread, op: Op, to: int, source: int, nbytes: int, barrier: int) -> None:
+        """Global to shared memory; its bytes complete on the mbarrier."""
+        block = thread.block
+        self._shared_part(block, to, nbytes)
+        segment, offset = self._global_part(source, nbytes)
+        start = self.engine.now + thread.lag
+        if segment.device == block.device.index:
+            arrived = start + self.engine.half_l2 * 2 + nbytes * self.ns_per_byte
+        else:
+            served = self.routes[block.device.index, segment.device].request(start)
+            arrived = self.routes[segment.device, block.device.index].reply(served, nbytes)
+        copy = (block, to, segment, offset, nbytes, self.order.begin_copy(thread, op, barrier))
+        self.engine.at(arrived, self._arrived, copy, self._mbarrier(block, barrier))
+
+    def _arrived(self, copy: tuple[Block, int, Segment, int, int, Stamp], barrier: MBarrier) -> None:
+        block, to, segment, offset, nbytes, stamp = copy
+        block.shared[1][to : to + nbytes] = self.order.read_bytes(segment, offset, nbytes, stamp)
+        barrier.given.append(self.order.copy_done(stamp))
+        barrier.transfer -= nbytes
+        self._complete(barrier)
+
+    # -- mbarriers --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _mbarrier(block: Block, address: int) -> MBarrier:
+        barrier = block.mbarriers.get(address)
+        if barrier is None:
+            raise EmulationError(f"mbarrier at offset {address} of shared memory was never initialised")
+        return barrier
+
+    def mbarrier(self, thread: Thread, request: tuple[Op, int, int]) -> Any:
+        op, address, operand = request
+        thread.poll_loop = None
+        if op.kind == "init":
+            thread.block.mbarriers[address] = MBarrier(operand)
+            return self.engine.go_on(thread)
+        barrier = self._mbarrier(thread.block, address)
+        if op.kind == "inval":
+            del thread.block.mbarriers[address]
+            return self.engine.go_on(thread)
+        if op.kind == "arrive":
+            state = barrier.phase
+            barrier.given.append(self.order.give(thread))
+            barrier.transfer += operand
+            barrier.pending -= 1
+            self._complete(barrier)
+            return state
+        if op.kind == "test_wait":
+            self.engine.at(
+                self.engine.now + thread.lag + self.issue, self.engine.resume, thread, barrier.phase != operand & 1
+            )
+            thread.lag = 0.0
+            return BLOCKED
+        if barrier.phase != operand & 1:
+            self.order.take(thread, [barrier.completed])
+            return True
+        barrier.waiting.append(thread)
+        return BLOCKED
+
+    def _complete(self, barrier: MBarrier) -> None:
+        """Ends the phase if nothing is missing, and lets its waiters go."""
+        if barrier.pending or barrier.transfer:
+            return
+        barrier.pending = barrier.count
+        barrier.phase ^= 1
+        barrier.completed, barrier.given = join(barrier.given), []
+        waiting, barrier.waiting = barrier.waiting, []
+        for thread in waiting:
+            self.order.take(thread, [barrier.completed])
+            self.engine.at(self.engine.now + thread.lag + self.issue, self.engine.resume, thread, True)
+            thread.lag = 0.0

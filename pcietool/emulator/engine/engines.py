@@ -1,0 +1,34 @@
+"""Which engine a modelled machine needs: with or without a fault, a trace, and weak memory order.
+
+Must not model anything itself.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from pcietool.emulator.engine.engine import Engine
+from pcietool.emulator.engine.faults import FaultyEngine
+from pcietool.emulator.engine.trace import EventTrace, TracedEngine, TracedFaultyEngine
+from pcietool.emulator.fabric.fabric import Fabric, FabricSpec
+from pcietool.emulator.fabric.faulty_routes import FaultyFabric
+from pcietool.emulator.memory import Memory
+from pcietool.emulator.order.random_order import RandomOrder
+from pcietool.emulator.order.timing import TimingOrder
+
+MAX_EVENTS = 200_000_000
+Order: TypeAlias = Literal["timing", "random"]
+"""Of memory: one legal execution, or weak outcomes by seed with a report of unordered accesses."""
+
+
+def engine_of(memory: Memory, spec: FabricSpec, seed: int, order: Order, trace: EventTrace | None) -> Engine:
+    """The engine that does no more than it has to."""
+
+    def memory_order(engine: Engine) -> TimingOrder:
+        return RandomOrder(engine, seed) if order == "random" else TimingOrder()
+
+    fabric = Fabric(spec, seed) if spec.fault is None else FaultyFabric(spec, seed)
+    machine = memory, fabric, MAX_EVENTS, memory_order
+    if spec.fault is None:
+        return Engine(*machine) if trace is None else TracedEngine(*machine, trace)
+    return FaultyEngine(*machine) if trace is None else TracedFaultyEngine(*machine, trace)

@@ -1,0 +1,94 @@
+"""Stores and fences in virtual time: when a store is issued, when it lands, when a fence has seen it acknowledged.
+
+The only place where emulated memory is written by threads.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pcietool.emulator.engine.loads import GRANULE
+from pcietool.emulator.engine.threads import BLOCKED, Thread
+from pcietool.emulator.ops import Op
+from pcietool.emulator.order.timing import Stamp, Store
+from pcietool.emulator.translate.lower import SHARED_WINDOW
+
+if TYPE_CHECKING:
+    from pcietool.emulator.engine.engine import Engine
+    from pcietool.emulator.engine.grids import DeviceState
+
+
+class Stores:
+    """Serves every store and fence the engine sees."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.memory = engine.memory
+        self.routes = engine.fabric.routes
+        self.order = engine.order
+        self.loads = engine.loads
+        self.watched = engine.loads.watched
+        self.issue = engine.gpu.issue_ns.value
+        gpu = engine.gpu
+        self.fence_base = (gpu.fence_cta_ns.value, gpu.fence_gpu_ns.value, gpu.fence_sys_ns.value)
+
+    def serve(self, thread: Thread, request: tuple[Op, int, Any]) -> Any:
+        op, address, value = request
+        if address & SHARED_WINDOW:
+            return thread.block.store_shared(op, address, value)
+        thread.poll_loop = None
+        place = self.memory.find(address, op.bytes)
+        if op.release:
+            done = self.fence_end(thread.block.device, self.engine.now + thread.lag, op.scope)
+            thread.lag = 0.0
+            self.engine.at(done, self._issue_and_resume, thread, (op, place, value))
+            return BLOCKED
+        self._issue(thread, (op, place, value))
+        return self.engine.go_on(thread)
+
+    def _issue_and_resume(self, thread: Thread, store: Store) -> None:
+        self._issue(thread, store)
+        if self.engine.go_on(thread) is not BLOCKED:
+            self.engine.resume(thread, None)
+
+    def _issue(self, thread: Thread, store: Store) -> None:
+        op, place, _ = store
+        stamp = self.order.stamp(thread, op, place)
+        home = place[0].device
+        device = thread.block.device
+        start = self.engine.now + thread.lag
+        thread.lag += self.issue
+        if home == device.index:
+            self.land(store, stamp)
+            return
+        route = self.routes[device.index, home]
+        landed = route.write(start, op.bytes, coalesced=not op.strong)
+        device.written(route, landed)
+        self.engine.at(landed, self.land, store, stamp)
+        thread.lag += route.stall(start)
+
+    def land(self, store: Store, stamp: Stamp) -> None:
+        """Writes memory and wakes whoever polls it."""
+        self.order.write(store, stamp)
+        segment, offset = store[1]
+        granule = segment.address + offset >> GRANULE
+        if granule in self.watched:
+            self.loads.granule_changed(granule)
+
+    def fence_end(self, device: DeviceState, start: float, scope: int) -> float:
+        """When a fence that starts at `start` lets its thread go on. A system fence waits until everything the
+        device has stored is acknowledged (a flush read: it returns even if a write was lost on the way)."""
+        end = start + self.fence_base[scope]
+        if scope == 2 and (flushed := device.flushed(start)) > end:
+            return flushed
+        return end
+
+    def fence(self, thread: Thread, request: tuple[Op]) -> Any:
+        end = self.fence_end(thread.block.device, self.engine.now + thread.lag, request[0].scope)
+        thread.lag = 0.0
+        self.engine.at(end, self._fenced, thread, request[0])
+        return BLOCKED
+
+    def _fenced(self, thread: Thread, op: Op) -> None:
+        self.order.fence(thread, op)
+        self.engine.resume(thread, None)

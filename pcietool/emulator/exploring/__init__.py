@@ -1,0 +1,1 @@
+"""Every execution that PTX allows of small kernels."""

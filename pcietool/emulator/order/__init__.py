@@ -1,0 +1,1 @@
+"""Memory orders: what each access reads and leaves behind."""

@@ -1,0 +1,130 @@
+"""The history of memory in random order: each store is a message, which others come to see at times of their own.
+
+A location is 8 aligned bytes; a message carries what all of them hold from then on, and the piece of them that was
+written. The messages of a location stand in the order in which the engine performed the stores. Must not know the
+engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from pcietool.emulator.order.views import Agent, Observer, Sources
+
+if TYPE_CHECKING:
+    from pcietool.emulator.ops import Op
+
+LOCATION_BYTES = 8
+
+
+def piece_of(address: int, nbytes: int) -> int:
+    """Some bytes of one location, as one number."""
+    return address << 4 | nbytes
+
+
+def address_of(piece: int) -> int:
+    return piece >> 4
+
+
+def overlap(a: int, b: int) -> bool:
+    """Do two pieces share bytes?"""
+    return a >> 4 < (b >> 4) + (b & 15) and b >> 4 < (a >> 4) + (a & 15)
+
+
+class Access(NamedTuple):
+    """One read or write: by whom, in which epoch, how, and by which instruction (or, of the host, by what)."""
+
+    agent: Agent
+    epoch: int
+    strong: bool
+    scope: int
+    source: Op | str
+
+    def morally_strong(self, piece: int, other: Access, others_piece: int) -> bool:
+        """Do the two synchronise with each other?"""
+        if self.agent is other.agent:
+            return True
+        return (
+            self.strong
+            and other.strong
+            and piece == others_piece
+            and self.agent.contains(other.agent, min(self.scope, other.scope))
+        )
+
+
+class Message:
+    """One store. `visible_ns`: from when on each GPU sees it, or nothing if all do at once; `settled_ns`: from when on
+    all do. `value`: of the whole location. `access` is None for what was there before the launch."""
+
+    __slots__ = ("access", "piece", "rank", "settled_ns", "sources", "value", "visible_ns")
+
+    def __init__(
+        self, rank: int, value: int, piece: int, access: Access | None, visible_ns: Sequence[float], sources: Sources
+    ) -> None:
+        self.rank = rank
+        self.value = value
+        self.piece = piece
+        self.access = access
+        self.visible_ns = visible_ns
+        self.settled_ns = max(visible_ns, default=0.0)
+        self.sources = sources
+
+    def is_visible(self, device: int, now: float) -> bool:
+        return self.settled_ns <= now or self.visible_ns[device] <= now
+
+    def part(self, piece: int) -> int:
+        """The value of one piece of the location."""
+        shift = (piece >> 4) % LOCATION_BYTES * 8
+        return self.value >> shift & (1 << (piece & 15) * 8) - 1
+
+
+class Location:
+    """`messages`: those that somebody may still read, the newest last. `newest`: the newest of each piece. `reads`: the
+    latest read since the last write, by agent number, instruction and piece."""
+
+    __slots__ = ("messages", "newest", "reads")
+
+    def __init__(self, whole: int, value: int) -> None:
+        self.messages = [Message(0, value, whole, None, (), {})]
+        self.newest: dict[int, Message] = {}
+        self.reads: dict[tuple[int, Op | str, int], Access] = {}
+
+    def readable(self, observer: Observer, piece: int, now: float) -> Message:
+        """The newest message that this agent must see, or that its device has come to see."""
+        device, seen = observer.agent.writer[0], observer.rank_seen(piece)
+        return next(
+            message
+            for message in self._from_newest(piece)
+            if (access := message.access) is None
+            or message.rank <= seen
+            or message.is_visible(device, now)
+            or observer.knows(access.agent, access.epoch)
+        )
+
+    def latest(self, piece: int) -> Message:
+        return next(self._from_newest(piece))
+
+    def _from_newest(self, piece: int) -> Iterator[Message]:
+        return (message for message in reversed(self.messages) if overlap(piece, message.piece))
+
+    def append(self, message: Message, now: float) -> None:
+        """Forgets what nobody can read any more: what is older than a message that all see, of the same piece."""
+        self.newest[message.piece] = message
+        kept: list[Message] = []
+        replaced: set[int] = set()
+        for each in (message, *reversed(self.messages)):
+            if each.piece not in replaced:
+                kept.append(each)
+                if each.settled_ns <= now:
+                    replaced.add(each.piece)
+        self.messages = kept[::-1]
+
+    def writes_to(self, piece: int) -> Iterator[Message]:
+        """The newest message of each piece that shares bytes with this one."""
+        return (message for other, message in self.newest.items() if overlap(piece, other))
+
+    def take_reads_of(self, piece: int) -> Iterator[tuple[int, Access]]:
+        """Reads, with their pieces, that a write to this piece ends."""
+        for key in [key for key in self.reads if overlap(piece, key[2])]:
+            yield key[2], self.reads.pop(key)

@@ -1,0 +1,316 @@
+"""Random memory order: weak outcomes by seed, and a report of every access that nothing orders.
+
+A load returns the newest store that its thread must see, or that its GPU has come to see; when that is, the seed
+decides. The rules, by their numbers in docs/memory-model.md, say what a thread must see. Time is the engine's: stores
+join the history of their location when they land there.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pcietool.emulator.engine.loads import GRANULE
+from pcietool.emulator.memory import Place, Segment, Writer
+from pcietool.emulator.ops import Op
+from pcietool.emulator.order.messages import LOCATION_BYTES, Access, Location, Message, address_of, piece_of
+from pcietool.emulator.order.timing import Store, TimingOrder
+from pcietool.emulator.order.unordered import Report
+from pcietool.emulator.order.views import NOTHING, Agent, Observer, Sources, View, join, keep_latest, meet
+
+if TYPE_CHECKING:
+    from pcietool.contract.outcomes import UnorderedAccess
+    from pcietool.emulator.engine.engine import Engine
+    from pcietool.emulator.engine.threads import Thread
+
+SYS = 2
+LATE = 0.5
+"""Share of stores that some GPUs come to see late, and by how much at most, from when the store has landed."""
+LATE_NS = 4000.0
+LATE_AT_HOME_NS = 1000.0
+"""The same for the GPU that stores."""
+
+
+class IssuedWrite(NamedTuple):
+    """A store on its way: who makes it, what it knows, and what it hands on, by element."""
+
+    access: Access
+    observer: Observer
+    view: View
+    sources: tuple[Sources, ...]
+
+
+class RandomOrder(TimingOrder):
+    """One execution a seed."""
+
+    def __init__(self, engine: Engine, seed: int) -> None:
+        self.engine = engine
+        self.rng = random.Random(f"memory order {seed}")
+        self.devices = engine.gpu.count
+        self.report = Report(engine.memory)
+        self.locations: dict[int, Location] = {}
+        self.agents: dict[tuple[Writer, object], Agent] = {}
+        self.fences: dict[tuple[int, Agent], View] = {}
+        """Of every fence.sc so far."""
+        self.launched: dict[int, View] = {}
+        self.ended: dict[int, list[Observer]] = {}
+        """By device, since its last launch began."""
+
+    # -- loads --------------------------------------------------------------------------------------------------------
+
+    def peek(self, thread: Thread, op: Op, place: Place) -> Any:
+        segment, offset = place
+        values = tuple(
+            self._readable(thread.observer, segment, offset + n * op.size, op.size)[2] for n in range(op.count)
+        )
+        return values[0] if op.count == 1 else values
+
+    def load(self, thread: Thread, op: Op, place: Place) -> Any:
+        segment, offset = place
+        access = _access(thread.observer, op)
+        values = tuple(self._load(thread.observer, access, segment, offset + n * op.size, op) for n in range(op.count))
+        return values[0] if op.count == 1 else values
+
+    def _readable(self, observer: Observer, segment: Segment, offset: int, nbytes: int) -> tuple[int, Message, int]:
+        """The piece, the message that a load takes, and its value."""
+        piece = piece_of(segment.address + offset, nbytes)
+        message = self._location(segment, offset).readable(observer, piece, self.engine.now)
+        return piece, message, message.part(piece)
+
+    def _load(self, observer: Observer, access: Access, segment: Segment, offset: int, op: Op) -> int:
+        piece, message, value = self._readable(observer, segment, offset, op.size)
+        self._check_read(observer, access, self._location(segment, offset), piece)
+        self._observe(observer, access, piece, message)
+        if op.acquire:
+            observer.acquire(observer.pending.get(piece, {}), op.scope)
+        return value
+
+    def _observe(self, observer: Observer, access: Access, piece: int, message: Message) -> bool:
+        """Rule 4, once a message was chosen. Is it morally strong with the access?"""
+        written = message.access
+        if written is None or not access.morally_strong(piece, written, message.piece):
+            return False
+        if access.strong and message.sources:  # even of what it has seen: others may have told it, who acquired nothing
+            observer.expect(piece, message.sources)
+        if written.agent is not observer.agent and message.rank > observer.rank_seen(piece):
+            observer.newly_seen[piece] = message.rank
+        return True
+
+    def _check_read(self, observer: Observer, access: Access, location: Location, piece: int) -> None:
+        for message in location.writes_to(piece):
+            written = message.access
+            assert written is not None
+            if (
+                not access.morally_strong(piece, written, message.piece)
+                and not observer.knows(written.agent, written.epoch)
+                and message.rank > observer.rank_seen(message.piece)
+            ):
+                self.report.add("read", access, piece, written)
+        location.reads[access.agent.number, access.source, piece] = access
+
+    def _location(self, segment: Segment, offset: int) -> Location:
+        number = segment.address + offset >> 3
+        location = self.locations.get(number)
+        if location is None:
+            location = self.locations[number] = Location(piece_of(number << 3, LOCATION_BYTES), _value(segment, offset))
+        return location
+
+    # -- stores -------------------------------------------------------------------------------------------------------
+
+    def stamp(self, thread: Thread, op: Op, place: Place) -> IssuedWrite:
+        return self._issue(thread.observer, op, place, {})
+
+    def _issue(self, observer: Observer, op: Op, place: Place, inherited: Sources) -> IssuedWrite:
+        """Rule 7."""
+        sources: tuple[Sources, ...] = ({},) * op.count
+        if op.strong:
+            segment, offset = place
+            released = op.scope if op.release else None
+            pieces = (piece_of(segment.address + offset + n * op.size, op.size) for n in range(op.count))
+            sources = tuple(observer.sources_of(piece, released, inherited) for piece in pieces)
+        return IssuedWrite(_access(observer, op), observer, observer.view, sources)
+
+    def write(self, store: Store, stamp: IssuedWrite | None) -> None:
+        """`stamp` is None for a compare-and-swap that was refused: it writes nothing."""
+        if stamp is None:
+            return
+        op, (segment, offset), value = store
+        elements = list(enumerate((value,) if op.count == 1 else value))
+        self.rng.shuffle(elements)  # a vector is its scalars, in any order
+        for n, element in elements:
+            at = offset + n * op.size
+            location = self._location(segment, at)
+            segment.views[op.size][at // op.size] = element
+            self._append(location, segment, at, op.size, stamp, stamp.sources[n])
+        segment.writers[offset] = stamp.access.agent.writer
+
+    def writer(self, stamp: IssuedWrite) -> Writer:
+        return stamp.access.agent.writer
+
+    def _append(
+        self, location: Location, segment: Segment, offset: int, nbytes: int, stamp: IssuedWrite, sources: Sources
+    ) -> None:
+        """Memory holds the new value already."""
+        access, now = stamp.access, self.engine.now
+        piece = piece_of(segment.address + offset, nbytes)
+        self._check_write(location, piece, stamp)
+        visible_ns = self._visible_ns(access.agent.writer[0]) if self.rng.random() < LATE else ()
+        rank = location.messages[-1].rank + 1
+        location.append(Message(rank, _value(segment, offset), piece, access, visible_ns, sources), now)
+        for time in visible_ns:
+            if time > now:
+                self.engine.at(time, self._came_to_be_seen, address_of(piece) >> GRANULE)
+
+    def _visible_ns(self, writer: int) -> list[float]:
+        """By device; half of them see it at once."""
+        late = (max(0.0, 2 * self.rng.random() - 1) for _ in range(self.devices))
+        return [
+            self.engine.now + share * (LATE_AT_HOME_NS if device == writer else LATE_NS)
+            for device, share in enumerate(late)
+        ]
+
+    def _came_to_be_seen(self, granule: int, _: None) -> None:
+        if granule in self.engine.watched:
+            self.engine.loads.granule_changed(granule)
+
+    def _check_write(self, location: Location, piece: int, stamp: IssuedWrite) -> None:
+        access, observer, view = stamp.access, stamp.observer, stamp.view
+        for message in location.writes_to(piece):
+            written = message.access
+            assert written is not None
+            if (
+                not access.morally_strong(piece, written, message.piece)
+                and view.clock.get(written.agent.number, 0) < written.epoch
+                and message.rank > observer.rank_seen(message.piece)
+            ):
+                self.report.add("overwrite", access, piece, written)
+        for others_piece, read in location.take_reads_of(piece):
+            if (
+                not access.morally_strong(piece, read, others_piece)
+                and view.clock.get(read.agent.number, 0) < read.epoch
+            ):
+                self.report.add("overwrite", access, piece, read)
+
+    def begin_modify(self, thread: Thread, op: Op, place: Place, b: int) -> tuple[int, IssuedWrite | None]:
+        """Rule 8: reads the newest message."""
+        observer, (segment, offset) = thread.observer, place
+        piece = piece_of(segment.address + offset, op.size)
+        location = self._location(segment, offset)
+        message, access = location.latest(piece), _access(observer, op)
+        old = message.part(piece)
+        is_synchronised = self._observe(observer, access, piece, message)
+        if op.acquire:
+            observer.acquire(observer.pending.get(piece, {}), op.scope)
+        if op.kind == "cas" and old != b:
+            self._check_read(observer, access, location, piece)
+            return old, None
+        return old, self._issue(observer, op, place, message.sources if is_synchronised else {})
+
+    # -- copies, and agents that are no threads -----------------------------------------------------------------------
+
+    def begin_copy(self, thread: Thread, op: Op, barrier: int | None = None) -> IssuedWrite:
+        """Rule 13. The copies of a thread that complete in their order are one agent."""
+        agent = self._agent(thread.writer, f"bulk copy of {thread}", ("copies", barrier))
+        observer = Observer(agent, thread.observer.view.proxied or NOTHING)
+        agent.epoch += 1
+        return IssuedWrite(Access(agent, agent.epoch, False, SYS, op), observer, observer.view, ())
+
+    def copy_done(self, stamp: IssuedWrite) -> View:
+        return View({stamp.access.agent.number: stamp.access.epoch}, {}, None).fenced()
+
+    def outside(self, name: str, device: int, *, strong: bool) -> IssuedWrite:
+        agent = self._agent((device, -1, -1), name, name)
+        observer = Observer(agent, NOTHING)
+        sources = {(SYS, agent): observer.share()} if strong else {}
+        return IssuedWrite(Access(agent, agent.epoch, strong, SYS, name), observer, observer.view, (sources,))
+
+    def read_bytes(self, segment: Segment, offset: int, nbytes: int, stamp: IssuedWrite) -> bytes:
+        data = bytearray()
+        for at, size in _pieces(offset, nbytes):
+            piece, _, value = self._readable(stamp.observer, segment, at, size)
+            self._check_read(stamp.observer, stamp.access, self._location(segment, at), piece)
+            data += value.to_bytes(size, "little")
+        return bytes(data)
+
+    def write_bytes(self, segment: Segment, offset: int, data: bytes, stamp: IssuedWrite) -> None:
+        for at, size in _pieces(offset, len(data)):
+            location = self._location(segment, at)
+            segment.raw[at : at + size] = data[at - offset : at - offset + size]
+            self._append(location, segment, at, size, stamp, stamp.sources[0] if stamp.sources else {})
+        segment.writers[offset] = stamp.access.agent.writer
+
+    # -- synchronisation ----------------------------------------------------------------------------------------------
+
+    def fence(self, thread: Thread, op: Op) -> None:
+        """Rules 9, 10 and 13."""
+        observer = thread.observer
+        if op.kind == "proxy":
+            if not op.instruction.has("shared::cta"):
+                observer.view = observer.share().fenced()
+            return
+        observer.acquire_pending(op.scope)
+        if op.kind == "sc":
+            observer.acquire(self.fences, op.scope)
+        view = observer.fenced[op.scope] = observer.share()
+        if op.kind == "sc":
+            keep_latest(self.fences, (op.scope, observer.agent), view)
+
+    def give(self, thread: Thread) -> View:
+        return thread.observer.share()
+
+    def take(self, thread: Thread, given: Iterable[View]) -> None:
+        thread.observer.take(join(given))
+
+    def meet(self, threads: Iterable[Thread], given: Iterable[View] = ()) -> None:
+        """Rule 11."""
+        meet([thread.observer for thread in threads], given)
+
+    # -- launches -----------------------------------------------------------------------------------------------------
+
+    def begin_round(self) -> None:
+        """Rule 12: the past needs no history any more."""
+        self.locations.clear()
+        self.fences.clear()
+        self.launched.clear()
+        self.ended.clear()
+        self.report.take()
+
+    def begin_grid(self, device: int) -> View:
+        before = self.launched.get(device, NOTHING)
+        self.launched[device] = view = meet(self.ended.pop(device, []), (before,)).fenced()
+        return view
+
+    def begin(self, thread: Thread) -> None:
+        thread.observer = Observer(self._agent(thread.writer, str(thread), "thread"), thread.block.grid.view)
+
+    def end(self, thread: Thread) -> None:
+        self.ended.setdefault(thread.block.device.index, []).append(thread.observer)
+
+    def unordered(self) -> tuple[UnorderedAccess, ...]:
+        return self.report.take()
+
+    def _agent(self, writer: Writer, name: str, kind: object) -> Agent:
+        key = (writer, kind)
+        if key not in self.agents:
+            self.agents[key] = Agent(len(self.agents), name, writer)
+        return self.agents[key]
+
+
+def _access(observer: Observer, op: Op) -> Access:
+    return Access(observer.agent, observer.agent.epoch, op.strong, op.scope, op)
+
+
+def _value(segment: Segment, offset: int) -> int:
+    """Of all bytes of the location that holds `offset`."""
+    start = offset // LOCATION_BYTES * LOCATION_BYTES
+    return int.from_bytes(segment.raw[start : start + LOCATION_BYTES], "little")
+
+
+def _pieces(offset: int, nbytes: int) -> Iterable[tuple[int, int]]:
+    """(offset, bytes) of the part of each location that these bytes cover."""
+    at, end = offset, offset + nbytes
+    while at < end:
+        size = min(end, (at // LOCATION_BYTES + 1) * LOCATION_BYTES) - at
+        yield at, size
+        at += size

@@ -1,0 +1,118 @@
+"""Memory order: what each access to global memory reads and leaves behind.
+
+`TimingOrder` is memory as it is: a load sees the newest store, and nobody asks who has synchronised with whom. It also
+says, by its methods, what the engine tells every memory order. Must not know what anything costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pcietool.emulator.memory import Place, Segment, Writer
+from pcietool.emulator.ops import Op
+from pcietool.emulator.order.views import NOTHING, View
+
+if TYPE_CHECKING:
+    from pcietool.contract.outcomes import UnorderedAccess
+    from pcietool.emulator.engine.threads import Thread
+
+Store: TypeAlias = tuple[Op, Place, Any]
+"""What is written where: (op, place, value)."""
+Stamp: TypeAlias = Any
+"""What a memory order wants to know of an access when it lands; made when it is issued. The engine only carries it."""
+
+
+class TimingOrder:
+    """Performs every access at once and in place."""
+
+    # -- loads, stores and read-modify-writes -------------------------------------------------------------------------
+
+    def peek(self, thread: Thread, op: Op, place: Place) -> Any:
+        """What a load would return now: an integer, or a tuple of them."""
+        segment, offset = place
+        view, index = segment.views[op.size], offset // op.size
+        return view[index] if op.count == 1 else tuple(view[index : index + op.count])
+
+    load = peek
+    """The load itself."""
+
+    def stamp(self, thread: Thread, op: Op, place: Place) -> Stamp:
+        """A store is issued. Goes with it, and to `write` when it lands."""
+        return thread.writer
+
+    def write(self, store: Store, stamp: Stamp) -> None:
+        """A store lands."""
+        op, (segment, offset), value = store
+        view, index = segment.views[op.size], offset // op.size
+        if op.count == 1:
+            view[index] = value
+        else:
+            for n, element in enumerate(value):
+                view[index + n] = element
+        segment.writers[offset] = stamp
+
+    def writer(self, stamp: Stamp) -> Writer:
+        """Who made it."""
+        writer: Writer = stamp
+        return writer
+
+    def begin_modify(self, thread: Thread, op: Op, place: Place, b: int) -> tuple[int, Stamp]:
+        """The first half of a read-modify-write: what it reads, and the stamp that its write lands with."""
+        return self.peek(thread, op, place), thread.writer
+
+    # -- copies, and agents that are no threads -----------------------------------------------------------------------
+
+    def begin_copy(self, thread: Thread, op: Op, barrier: int | None = None) -> Stamp:
+        """A bulk copy of this thread begins; `barrier`: the mbarrier that it completes on."""
+        return thread.writer
+
+    def copy_done(self, stamp: Stamp) -> View:
+        """For those who wait for the copy."""
+        return NOTHING
+
+    def outside(self, name: str, device: int, *, strong: bool) -> Stamp:
+        """A write that no thread makes: of the host, or of a copy engine. A strong one releases to the whole system."""
+        return (device, -1, -1)
+
+    def read_bytes(self, segment: Segment, offset: int, nbytes: int, stamp: Stamp) -> bytes:
+        return bytes(segment.raw[offset : offset + nbytes])
+
+    def write_bytes(self, segment: Segment, offset: int, data: bytes, stamp: Stamp) -> None:
+        """The bytes of a copy land."""
+        segment.raw[offset : offset + len(data)] = data
+        segment.writers[offset] = stamp
+
+    # -- synchronisation ----------------------------------------------------------------------------------------------
+
+    def fence(self, thread: Thread, op: Op) -> None:
+        """A fence ends."""
+
+    def give(self, thread: Thread) -> View:
+        """What a thread hands on that arrives at a barrier without waiting."""
+        return NOTHING
+
+    def take(self, thread: Thread, given: Iterable[View]) -> None:
+        """A thread learns what was given."""
+
+    def meet(self, threads: Iterable[Thread], given: Iterable[View] = ()) -> None:
+        """Threads are let go together: all learn what all know, and what was given."""
+
+    # -- launches -----------------------------------------------------------------------------------------------------
+
+    def begin_round(self) -> None:
+        """The host has seen all that was written, and whatever is launched now has seen what the host has."""
+
+    def begin_grid(self, device: int) -> View:
+        """A launch starts: what its threads know, which is all that launches before it on this device did."""
+        return NOTHING
+
+    def begin(self, thread: Thread) -> None:
+        """A thread of a running grid is made."""
+
+    def end(self, thread: Thread) -> None:
+        """A thread has ended."""
+
+    def unordered(self) -> tuple[UnorderedAccess, ...]:
+        """What was found in the round."""
+        return ()

@@ -1,0 +1,1 @@
+"""PTX into Python generators: the instruction set, and how each instruction becomes a line."""

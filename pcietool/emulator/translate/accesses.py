@@ -1,0 +1,250 @@
+"""Memory instructions as Python source: ld, st, atom, red.
+
+Must not decide what an access costs or when it becomes visible: whatever other threads can see is a request to the
+engine. Only weak accesses to the device's own memory, and shared and local memory, are done in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pcietool.emulator.ops import SCOPE_ORDER, Code
+from pcietool.emulator.translate import floats, isa
+from pcietool.emulator.translate.translation import Translation, mask
+from pcietool.ptx.model import TYPE_BYTES, Address, Instruction, Operand, Register, Symbol, Vector
+
+VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+SHIFTS = {1: 0, 2: 1, 4: 2, 8: 3}
+WIDEST_ACCESS = 16
+"""Bytes. The engine finds parked polls by granules of this size."""
+RMW_TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
+FLOAT_SUMS: Mapping[str, str] = {
+    "f32": "float_bits(bits_float(old)+bits_float(b))",
+    "f64": "double_bits(bits_double(old)+bits_double(b))",
+}
+"""What add does to floats, which have no other read-modify-write."""
+FLUSHED_SUM = "flush(float_bits(bits_float(flush(old))+bits_float(flush(b))))"
+"""The same in global memory, where the hardware makes 32-bit subnormals zero."""
+NEAR: Mapping[str, str] = {"S": "shared", "V": "local", "K": "constant"}
+
+
+def is_shared(i: Instruction) -> bool:
+    return i.has("shared", "shared::cta")
+
+
+def near_memory(i: Instruction) -> str:
+    """The prefix of the views of the memory that nobody outside the block changes, if `i` goes there."""
+    return "S" if is_shared(i) else "V" if i.has("local") else "K" if i.has("const") else ""
+
+
+def is_near(i: Instruction) -> bool:
+    """Are its addresses offsets of 32 bits?"""
+    return bool(near_memory(i))
+
+
+def is_strong(i: Instruction) -> bool:
+    return i.has("volatile", "relaxed", "acquire", "release")
+
+
+def scope_of(i: Instruction, default: str) -> int:
+    """Index of SCOPE_ORDER."""
+    return SCOPE_ORDER[next((m for m in i.modifiers if m in isa.SCOPES), default)]
+
+
+def address_of(t: Translation, i: Instruction, address: Operand) -> str:
+    """Generic, except for what is accessed in place near the thread: an offset of 32 bits."""
+    if not is_near(i):
+        return t.address(i, address)
+    offset = t.address(i, address, 32)
+    return f"({offset})|SHARED_WINDOW" if is_shared(i) and not t.inline_shared else offset
+
+
+@dataclass(frozen=True)
+class _Access:
+    """A load or store whose modifiers were checked; `address` is Python source."""
+
+    op: str
+    address: str
+    size: int
+    count: int
+    near: str
+    """Shared, local or constant memory, if it goes there and is accessed in place: the prefix of its views."""
+    asks: bool
+    """Else always served by the engine."""
+
+    @classmethod
+    def of(cls, t: Translation, i: Instruction, code: int, address: Operand, *, returns: bool = False) -> _Access:
+        if i.type not in TYPE_BYTES or i.type in ("pred", "b128"):
+            raise t.unknown(i, f"type .{i.type}")
+        t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | isa.CACHE_HINTS | isa.VECTORS | {i.type})
+        if i.has("local", "const") and (is_strong(i) or (i.has("const") and code == Code.STORE)):
+            raise t.unknown(i, "strong access to local memory, or store to constant memory,")
+        if i.has("local") and not t.inline_shared:
+            raise t.unknown(i, "local memory, which explored states do not hold,")
+        size = TYPE_BYTES[i.type]
+        count = 4 if i.has("v4") else 2 if i.has("v2") else 1
+        if size * count > WIDEST_ACCESS:
+            raise t.unknown(i, f"a {size * count} byte access")
+        op = t.op(
+            i,
+            code,
+            size=size,
+            count=count,
+            strong=is_strong(i),
+            acquire=i.has("acquire"),
+            release=i.has("release"),
+            scope=scope_of(i, "sys"),
+            poll=t.polls.get(id(i)),
+            returns=returns,
+        )
+        near = "" if is_shared(i) and not t.inline_shared else near_memory(i)
+        asks = is_strong(i) or is_shared(i) or not t.inline_weak
+        return cls(op, address_of(t, i, address), size, count, near, asks)
+
+    @property
+    def view(self) -> str:
+        return VIEWS[self.size]
+
+    @property
+    def elsewhere(self) -> str:
+        """Condition: address `a` is not in the device's own memory, or misaligned; `m` is that memory."""
+        nbytes = self.size * self.count
+        return "m is None" + (f" or a & {nbytes - 1}" if nbytes > 1 else "")
+
+    def locate(self) -> Iterator[str]:
+        """Leaves the address in `a`, and for accesses in place the memory in `m`."""
+        yield f"a = {self.address}"
+        if self.near:
+            yield from locate_near(self.near, self.size, self.count)
+        elif not self.asks:
+            yield f"m = L{self.view}.get(a >> 32)"
+
+    @property
+    def index(self) -> str:
+        return f"i = (a & 0xffffffff) >> {SHIFTS[self.size]}"
+
+
+def locate_near(memory: str, size: int, count: int = 1) -> Iterator[str]:
+    """Shared or local memory in `m` and the index of address `a` in `i`."""
+    if size * count > 1:
+        yield f"if a & {size * count - 1}: MC.misaligned(TH, a, {size * count}, '{NEAR[memory]}')"
+    yield f"m = {memory}{VIEWS[size]}; i = a >> {SHIFTS[size]}"
+
+
+def load(t: Translation, i: Instruction) -> Iterator[str]:
+    if i.has("param"):
+        yield from _parameter(t, i)
+        return
+    destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
+    registers = [d.name for d in destinations if isinstance(d, Register)]
+    access = _Access.of(t, i, Code.LOAD, i.operands[1], returns=any(map(t.is_read, registers)))
+    if len(registers) != access.count:
+        raise t.unknown(i, "destination")
+    targets = ", ".join(t.register(name) for name in registers)
+    elements = ", ".join(f"m[i+{n}]" if n else "m[i]" for n in range(access.count))
+    yield from access.locate()
+    if access.near:
+        yield f"{targets} = {elements}"
+    elif access.asks:
+        yield f"{targets} = yield ({access.op}, a)"
+    else:
+        yield f"if {access.elsewhere}: {targets} = yield ({access.op}, a)"
+        yield f"else: {access.index}; {targets} = {elements}"
+    if i.type[0] == "s":
+        yield from (extension for name in registers for extension in extend_sign(t, name, access.size * 8))
+
+
+def extend_sign(t: Translation, name: str, width: int) -> Iterator[str]:
+    """Gives a register the signed value of its low `width` bits, if it is wider."""
+    if t.register_width(name) > width:
+        sign = hex(1 << width - 1)
+        yield f"{t.register(name)} = (({t.register(name)} ^ {sign}) - {sign}) & {mask(t.register_width(name))}"
+
+
+def _parameter(t: Translation, i: Instruction) -> Iterator[str]:
+    """Part of a parameter, which is one number."""
+    t.allow(i, {"param", "v2", "v4", i.type})
+    address = i.operands[1]
+    names = [parameter.name for parameter in t.function.parameters]
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol) or address.base.name not in names:
+        raise t.unknown(i, "parameter access")
+    number = names.index(address.base.name)
+    parameter, size = t.function.parameters[number], TYPE_BYTES[i.type]
+    destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
+    for n, destination in enumerate(destinations):
+        offset = address.offset + n * size
+        if not isinstance(destination, Register) or not 0 <= offset <= parameter.bytes - size:
+            raise t.unknown(i, "parameter access")
+        whole = not offset and size == parameter.bytes
+        part = "" if whole else f" >> {8 * offset} & {mask(8 * size)}"
+        yield f"{t.register(destination.name)} = P[{number}]{part}"
+        if i.type[0] == "s":
+            yield from extend_sign(t, destination.name, size * 8)
+
+
+def store(t: Translation, i: Instruction) -> Iterator[str]:
+    access = _Access.of(t, i, Code.STORE, i.operands[0])
+    items = i.operands[1].items if isinstance(i.operands[1], Vector) else (i.operands[1],)
+    values = [t.value(i, item, access.size * 8) for item in items]
+    if len(values) != access.count:
+        raise t.unknown(i, "value")
+    packed = values[0] if access.count == 1 else f"({', '.join(values)})"
+    request = f"yield ({access.op}, a, {packed})"
+    writes = "; ".join(f"m[i+{n}] = {value}" if n else f"m[i] = {value}" for n, value in enumerate(values))
+    yield from access.locate()
+    if access.near:
+        yield writes
+    elif access.asks:
+        yield request
+    else:
+        yield f"if {access.elsewhere} or a >> 4 in WATCHED: {request}"
+        yield f"else: {access.index}; {writes}"
+
+
+def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
+    returns = i.opcode == "atom"
+    kind = t.one_of(i, isa.RMW)
+    if i.type not in RMW_TYPES and not (kind == "add" and i.type in FLOAT_SUMS):
+        raise t.unknown(i, f"read-modify-write of type .{i.type}")
+    t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | {kind, i.type})
+    size = TYPE_BYTES[i.type]
+    address, *operands = i.operands[1:] if returns else i.operands
+    if len(operands) != (2 if kind == "cas" else 1):
+        raise t.unknown(i, "number of operands")
+    b, c = [*(t.value(i, operand, size * 8) for operand in operands), "0"][:2]
+    target = f"{t.destination(i)} = " if returns else ""
+    yield f"a = {address_of(t, i, address)}"
+    modify = modifier(kind, i.type, shared=is_shared(i))
+    if is_shared(i) and t.inline_shared:
+        yield from locate_near("S", size)
+        yield f"old = m[i]; m[i] = {t.constant('RMW', modify)}(old, {b}, {c})"
+        if returns:
+            yield f"{target}old"
+        return
+    op = t.op(
+        i,
+        Code.RMW,
+        size=size,
+        strong=True,
+        acquire=i.has("acquire", "acq_rel"),
+        release=i.has("release", "acq_rel"),
+        scope=scope_of(i, "gpu"),
+        returns=returns,
+        modify=modify,
+        kind=kind,
+    )
+    yield f"{target}yield ({op}, a, {b}, {c})"
+
+
+def modifier(kind: str, type_: str, *, shared: bool = False) -> Callable[[int, int, int], int]:
+    """The function `new(old, b, c)` of one read-modify-write operation and type, in shared or global memory."""
+    width = TYPE_BYTES[type_] * 8
+    expression = isa.RMW[kind].replace("M", mask(width))
+    if type_[0] == "s" and kind in ("min", "max"):
+        sign = hex(1 << width - 1)
+        expression = f"{kind}(old^{sign}, b^{sign})^{sign}"
+    if type_ in FLOAT_SUMS:
+        expression = FLOAT_SUMS[type_] if shared or type_ != "f32" else FLUSHED_SUM
+    function: Callable[[int, int, int], int] = eval(f"lambda old, b, c: {expression}", dict(vars(floats)))
+    return function

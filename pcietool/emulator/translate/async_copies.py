@@ -1,0 +1,72 @@
+"""Asynchronous copies as Python source: cp.async.bulk, its groups, and mbarrier.
+
+Every line is a request to the engine; must not decide when a copy is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pcietool.emulator.ops import Code
+from pcietool.emulator.translate.translation import Translation
+from pcietool.ptx.model import Immediate, Instruction
+
+SHARED = frozenset({"shared", "shared::cta", "shared::cluster"})
+
+
+def copy(t: Translation, i: Instruction) -> Iterator[str]:
+    """cp.async.bulk between shared and global memory, without tensor maps."""
+    if not i.has("async") or not i.has("bulk"):
+        raise t.unknown(i, f"copy .{'.'.join(i.modifiers)}")
+    if i.has("commit_group", "wait_group"):
+        yield from _group(t, i)
+        return
+    t.allow(i, SHARED | {"async", "bulk", "global", "bulk_group", "mbarrier::complete_tx::bytes"})
+    spaces = [m for m in i.modifiers if m in SHARED or m == "global"]
+    stores = len(spaces) == 2 and spaces[0] == "global" and spaces[1] in SHARED and i.has("bulk_group")
+    loads = len(spaces) == 2 and spaces[0] in SHARED and spaces[1] == "global" and not i.has("bulk_group")
+    if not (stores or loads) or len(i.operands) != (3 if stores else 4):
+        raise t.unknown(i, f"bulk copy .{'.'.join(i.modifiers)}")
+    to, source = (
+        t.address(i, operand, 32 if space in SHARED else 64)
+        for operand, space in zip(i.operands[:2], spaces, strict=True)
+    )
+    op = t.op(i, Code.BULK, kind="store" if stores else "load")
+    barrier = "0" if stores else t.address(i, i.operands[3], 32)
+    yield f"yield ({op}, {to}, {source}, {t.value(i, i.operands[2], 32)}, {barrier})"
+
+
+def _group(t: Translation, i: Instruction) -> Iterator[str]:
+    """commit_group, wait_group N and wait_group.read N."""
+    t.allow(i, {"async", "bulk", "commit_group", "wait_group", "read"})
+    if i.has("commit_group"):
+        yield f"yield ({t.op(i, Code.BULK, kind='commit')},)"
+        return
+    if len(i.operands) != 1 or not isinstance(i.operands[0], Immediate):
+        raise t.unknown(i, "number of groups")
+    op = t.op(i, Code.BULK, kind="wait read" if i.has("read") else "wait")
+    yield f"yield ({op}, {i.operands[0].value})"
+
+
+def mbarrier(t: Translation, i: Instruction) -> Iterator[str]:
+    """init, inval, arrive (with or without expect_tx); try_wait and test_wait, for a parity or an arrival's state."""
+    kind = t.one_of(i, {"init", "inval", "arrive", "try_wait", "test_wait"})
+    t.allow(i, {kind, "expect_tx", "parity", "shared", "shared::cta", "b64"})
+    if kind == "init":
+        address, count = i.operands
+        yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {t.value(i, count, 32)})"
+    elif kind == "inval":
+        yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, i.operands[0], 32)}, 0)"
+    elif kind == "arrive":
+        address, *rest = i.operands[1:]
+        if bool(rest) != i.has("expect_tx"):
+            raise t.unknown(i, "number of operands")
+        expected = t.value(i, rest[0], 32) if rest else "0"
+        request = f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {expected})"
+        yield f"{t.destination(i)} = {request}"
+    else:
+        if len(i.operands) != 3:
+            raise t.unknown(i, "number of operands")
+        op = t.op(i, Code.MBARRIER, kind=kind)
+        barrier, parity = t.address(i, i.operands[1], 32), t.value(i, i.operands[2], 32)
+        yield f"{t.destination(i)} = yield ({op}, {barrier}, {parity})"

@@ -1,0 +1,249 @@
+"""Instructions as Python source, one generator of lines a kind: arithmetic here, memory in `accesses`.
+
+A line may be a `yield`, a request to the engine. Must not know how the lines of a function are put together, nor what
+a request costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from pcietool.emulator.ops import Code
+from pcietool.emulator.translate import isa
+from pcietool.emulator.translate.accesses import (
+    extend_sign,
+    is_shared,
+    is_strong,
+    load,
+    read_modify_write,
+    scope_of,
+    store,
+)
+from pcietool.emulator.translate.async_copies import copy, mbarrier
+from pcietool.emulator.translate.translation import Translation, mask
+from pcietool.ptx.model import TYPE_BYTES, Instruction, Operand, Pair, Register, Vector
+
+OPERAND = re.compile(r"\{([wnsf]?)([abcd])\}")
+FROM_BITS = {16: "bits_half", 32: "bits_float", 64: "bits_double"}
+TO_BITS = {32: "float_bits", 64: "double_bits"}
+"""Functions of `floats`, by width."""
+READINGS: Mapping[str, Callable[[Translation, Instruction, Operand, int], str]] = {
+    "": lambda t, i, operand, width: t.value(i, operand, width),
+    "w": lambda t, i, operand, width: t.value(i, operand, 2 * width),
+    "n": lambda t, i, operand, width: t.value(i, operand, 32),
+    "s": lambda t, i, operand, width: t.signed(i, operand, width),
+    "f": lambda t, i, operand, width: f"{FROM_BITS[width]}({t.value(i, operand, width)})",
+}
+MBARRIER_INIT = frozenset({"mbarrier_init", "release", "cluster"})
+BARRIER_VOTES = frozenset({"and", "or", "popc"})
+VOTES = frozenset({"all", "any", "ballot", "uni"})
+MATCHES = frozenset({"all", "any"})
+SHUFFLES = frozenset({"up", "down", "bfly", "idx"})
+
+
+def always_asks(i: Instruction) -> bool:
+    """Is this a request to the engine each time? (What is not may run for ever without anybody noticing.)"""
+    if i.guard or is_shared(i):
+        return False
+    if i.opcode in ("ld", "st"):
+        return is_strong(i)
+    return i.opcode in ("bar", "barrier", "nanosleep", "atom", "red", "membar", "fence")
+
+
+def lines_of(t: Translation, i: Instruction) -> Iterator[str]:
+    """Python for one instruction that does not end a block, its guard left out. Raises PtxError if it is unknown."""
+    return EMITTERS.get(i.opcode, arithmetic)(t, i)
+
+
+def arithmetic(t: Translation, i: Instruction) -> Iterator[str]:
+    """Whatever isa.ALU has a row for."""
+    form = ".".join((i.opcode, *i.modifiers))
+    expression = isa.ALU_FORMS.get(form)
+    if expression is None:
+        raise t.unknown(i, f"instruction form {form}")
+    width = TYPE_BYTES[i.type] * 8
+    used = set(OPERAND.findall(expression))
+    if len(i.operands) - 1 != len({letter for _, letter in used}):
+        raise t.unknown(i, "number of operands")
+    fields: dict[str, Any] = {
+        "M": mask(width),
+        "M2": mask(2 * width),
+        "W": width,
+        "S": hex(1 << width - 1),
+        "F": TO_BITS.get(width),
+        "KIND": i.modifiers[0],
+        "CMP": isa.COMPARISONS.get(i.modifiers[0]),
+    }
+    for reading, letter in used:
+        fields[reading + letter] = READINGS[reading](t, i, i.operands[1 + "abcd".index(letter)], width)
+    yield f"{t.destination(i)} = {expression.format_map(fields)}"
+
+
+def move(t: Translation, i: Instruction) -> Iterator[str]:
+    """Also between a register and the parts that it is made of, the lowest first."""
+    into, source = i.operands
+    width = TYPE_BYTES[i.type] * 8
+    if isinstance(into, Vector):
+        part = width // len(into.items)
+        yield f"whole = {t.value(i, source, width)}"
+        for n, item in enumerate(into.items):
+            if isinstance(item, Register) and item.name != "_":
+                yield f"{t.register(item.name)} = whole >> {n * part} & {mask(part)}"
+    elif isinstance(source, Vector):
+        part = width // len(source.items)
+        parts = (f"{t.value(i, item, part)} << {n * part}" for n, item in enumerate(source.items))
+        yield f"{t.destination(i)} = {' | '.join(parts)}"
+    else:
+        yield from arithmetic(t, i)
+
+
+def convert(t: Translation, i: Instruction) -> Iterator[str]:
+    """Between integers; floats have rows of their own."""
+    if ".".join((i.opcode, *i.modifiers)) in isa.ALU_FORMS:
+        yield from arithmetic(t, i)
+        return
+    if len(i.modifiers) != 2 or not isa.CONVERTIBLE.issuperset(i.modifiers):
+        raise t.unknown(i, f"conversion cvt.{'.'.join(i.modifiers)}")
+    to, source = i.modifiers
+    read = t.signed if source[0] == "s" else t.value
+    width = TYPE_BYTES[to] * 8
+    yield f"{t.destination(i)} = {read(i, i.operands[1], TYPE_BYTES[source] * 8)}&{mask(width)}"
+    if to[0] == "s":
+        assert isinstance(i.operands[0], Register)
+        yield from extend_sign(t, i.operands[0].name, width)
+
+
+def fence(t: Translation, i: Instruction) -> Iterator[str]:
+    if i.has("proxy", "mbarrier_init"):
+        t.allow(i, {"proxy", "async", "global", "shared::cta"} if i.has("proxy") else MBARRIER_INIT)
+        yield f"yield ({t.op(i, Code.FENCE, scope=0, kind='proxy')},)"
+        return
+    t.allow(i, {"acq_rel", "sc", "cta", "gpu", "gl", "sys", "cluster"})
+    scope = 1 if i.has("gl") else scope_of(i, "sys")
+    kind = "sc" if i.opcode == "membar" or i.has("sc") else "acq_rel"
+    yield f"yield ({t.op(i, Code.FENCE, scope=scope, kind=kind)},)"
+
+
+def barrier(t: Translation, i: Instruction) -> Iterator[str]:
+    if i.has("warp"):
+        t.allow(i, {"warp", "sync"})
+        yield f"yield ({t.op(i, Code.WARP, kind='sync')}, {t.value(i, i.operands[0], 32)}, 0)"
+        return
+    if i.has("red"):
+        yield from barrier_with_votes(t, i)
+        return
+    t.allow(i, {"cta", "sync", "arrive", "aligned"})
+    kind = t.one_of(i, {"sync", "arrive"})
+    number, count = [*(t.value(i, operand, 32) for operand in i.operands), "0"][:2]
+    op = t.op(i, Code.BARRIER, kind=kind)
+    if number.isdigit() and count.isdigit():  # one object for all threads, so that they are found to arrive together
+        yield f"yield {t.constant('BARRIER', (t.constants[op], int(number), int(count)))}"
+    else:
+        yield f"yield ({op}, {number}, {count})"
+
+
+def barrier_with_votes(t: Translation, i: Instruction) -> Iterator[str]:
+    """bar.red: all threads give a predicate, and get what it is of all of them."""
+    kind = t.one_of(i, BARRIER_VOTES)
+    t.allow(i, BARRIER_VOTES | {"cta", "red", "aligned", "pred", "u32"})
+    number, *count = (t.value(i, operand, 32) for operand in i.operands[1:-1])
+    given = t.value(i, i.operands[-1], 1)
+    yield f"{t.destination(i)} = yield ({t.op(i, Code.BARRIER, kind=kind)}, {number}, {[*count, '0'][0]}, {given})"
+
+
+def grid_dependency(t: Translation, i: Instruction) -> Iterator[str]:
+    """Launches of one device follow each other here, so nothing is to wait for and nobody to let go."""
+    t.one_of(i, {"wait", "launch_dependents"})
+    yield from ()
+
+
+def sleep(t: Translation, i: Instruction) -> Iterator[str]:
+    t.allow(i, {"u32"})
+    yield f"yield ({t.op(i, Code.SLEEP)}, {t.value(i, i.operands[0], 32)})"
+
+
+def vote(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, VOTES)
+    t.allow(i, VOTES | {"sync", "pred", "b32"})
+    if not i.has("sync") or len(i.operands) != 3:
+        raise t.unknown(i, f"vote .{'.'.join(i.modifiers)}")
+    given, members = t.value(i, i.operands[1], 1), t.value(i, i.operands[2], 32)
+    yield f"{t.destination(i)} = yield ({t.op(i, Code.WARP, kind=f'vote.{kind}')}, {members}, {given})"
+
+
+def shuffle(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, SHUFFLES)
+    t.allow(i, SHUFFLES | {"sync", "b32"})
+    if not i.has("sync") or len(i.operands) != 5:
+        raise t.unknown(i, f"shuffle .{'.'.join(i.modifiers)}")
+    value, lane, clamp, members = (t.value(i, operand, 32) for operand in i.operands[1:])
+    into = i.operands[0]
+    targets = (
+        f"{t.register(into.first.name)}, {t.register(into.second.name)}"
+        if isinstance(into, Pair)
+        else f"{t.destination(i)}, _"
+    )
+    yield f"{targets} = yield ({t.op(i, Code.WARP, kind=f'shfl.{kind}')}, {members}, ({value}, {lane}, {clamp}))"
+
+
+def reduce(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, {form.partition(".")[0] for form in isa.REDUCTION_FORMS})
+    t.allow(i, {"sync", kind, i.type})
+    if f"{kind}.{i.type}" not in isa.REDUCTION_FORMS or not i.has("sync") or len(i.operands) != 3:
+        raise t.unknown(i, f"redux .{'.'.join(i.modifiers)}")
+    value, members = (t.value(i, operand, 32) for operand in i.operands[1:])
+    yield f"{t.destination(i)} = yield ({t.op(i, Code.WARP, kind=f'redux.{kind}.{i.type}')}, {members}, {value})"
+
+
+def match(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, MATCHES)
+    t.allow(i, MATCHES | {"sync", "b32", "b64"})
+    if not i.has("sync") or len(i.operands) != 3:
+        raise t.unknown(i, f"match .{'.'.join(i.modifiers)}")
+    value = t.value(i, i.operands[1], TYPE_BYTES[i.type] * 8)
+    request = f"yield ({t.op(i, Code.WARP, kind=f'match.{kind}')}, {t.value(i, i.operands[2], 32)}, {value})"
+    into = i.operands[0]
+    if isinstance(into, Pair) and kind == "all":
+        yield f"{t.register(into.first.name)}, {t.register(into.second.name)} = {request}"
+    elif kind == "all":
+        yield f"{t.destination(i)}, _ = {request}"
+    else:
+        yield f"{t.destination(i)} = {request}"
+
+
+def prefetch(t: Translation, i: Instruction) -> Iterator[str]:
+    """There are no caches to fill."""
+    t.allow(i, {"global", "L1", "L2", "L2::evict_last", "L2::evict_normal"})
+    t.address(i, i.operands[0])
+    yield "pass"
+
+
+def trap(t: Translation, i: Instruction) -> Iterator[str]:
+    t.allow(i, ())
+    yield "MC.trap()"
+
+
+EMITTERS: Mapping[str, Callable[[Translation, Instruction], Iterator[str]]] = {
+    "ld": load,
+    "st": store,
+    "atom": read_modify_write,
+    "red": read_modify_write,
+    "membar": fence,
+    "fence": fence,
+    "bar": barrier,
+    "barrier": barrier,
+    "nanosleep": sleep,
+    "griddepcontrol": grid_dependency,
+    "mov": move,
+    "cvt": convert,
+    "shfl": shuffle,
+    "match": match,
+    "redux": reduce,
+    "prefetch": prefetch,
+    "trap": trap,
+    "vote": vote,
+    "cp": copy,
+    "mbarrier": mbarrier,
+}

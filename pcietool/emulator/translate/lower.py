@@ -1,0 +1,200 @@
+"""Translates one parsed PTX function into the source of a Python generator, one thread an instance.
+
+The generated code computes registers inline and yields to the engine for everything that other threads can see:
+strong or remote memory, read-modify-writes, fences, barriers, warp operations, sleep. Weak accesses to the device's
+own memory and shared memory are inlined, unless the engine wants to see them all. Control flow is made here, from
+`control_flow`; what stands in between comes from `instructions`. Must not decide what anything costs or in which order
+it becomes visible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from inspect import isfunction
+from types import GeneratorType
+from typing import Any, TypeAlias
+
+from pcietool.emulator.memory import views_of
+from pcietool.emulator.ops import Code
+from pcietool.emulator.translate import arithmetic, floats
+from pcietool.emulator.translate.control_flow import (
+    Block,
+    Case,
+    Cases,
+    Span,
+    cycles_avoiding,
+    jump_at_end,
+    target,
+    within,
+)
+from pcietool.emulator.translate.instructions import always_asks, lines_of
+from pcietool.emulator.translate.polls import wait_loops
+from pcietool.emulator.translate.translation import Translation
+from pcietool.ptx.declarations import end_of
+from pcietool.ptx.model import Function, Instruction
+
+SHARED_WINDOW = 1 << 62
+"""Added to a shared address to make it generic; no allocation ever has this bit."""
+WORK_QUANTUM = 64
+"""Instructions of a loop without requests between two reports of the time they took."""
+HELPERS = {
+    name: function
+    for module in (arithmetic, floats)
+    for name, function in vars(module).items()
+    if isfunction(function) and function.__module__ == module.__name__
+}
+"""What the table's expressions call."""
+
+ThreadGenerator: TypeAlias = "GeneratorType[tuple[Any, ...], Any, None]"
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A function ready to run: `start(P, TX, NX, CX, GX, TH, MC, tables...)` makes one thread."""
+
+    function: Function
+    start: Callable[..., ThreadGenerator]
+    source: str
+    instructions: Mapping[int, Instruction]
+    """The PTX instruction that each line of `source` belongs to."""
+    variables: Mapping[str, str]
+    """The Python variable of each register."""
+
+
+def lower(function: Function, *, inline_weak: bool = True, inline_shared: bool = True) -> Lowered:
+    """Raises PtxError for an instruction, modifier or operand the emulator does not know, with its line."""
+    return _Lowering(function, inline_weak, inline_shared).result()
+
+
+def constant_memory(function: Function) -> bytearray:
+    """What the module's constants hold; those without a value are zero."""
+    content = bytearray(end_of(function.variables, "const"))
+    for variable in function.variables.values():
+        if variable.space == "const" and variable.initial:
+            content[variable.offset : variable.offset + variable.bytes] = variable.initial
+    return content
+
+
+class _Lowering:
+    """Every case stands behind its test of `pc`, in order, and loops among them are loops of their own. A jump forward
+    sets `pc` and lets the tests in between fail; a jump back restarts the innermost loop that holds its target."""
+
+    def __init__(self, function: Function, inline_weak: bool, inline_shared: bool) -> None:
+        self.function = function
+        self.translation = Translation(function, wait_loops(function), inline_weak, inline_shared)
+        self.cases = Cases.of(function)
+        self.silent = self._silent_cycles()
+        self.lines: list[str] = []
+        self.instructions: dict[int, Instruction] = {}
+        self.current: Instruction | None = None
+        self.open_loops: list[Span] = []
+
+    def _silent_cycles(self) -> dict[Block, int]:
+        """Instructions of one turn, by block that closes it, of cycles on which nothing asks the engine."""
+        blocks = self.function.blocks
+        asking = {n for n, block in enumerate(blocks) if any(always_asks(i) for i in block.instructions)}
+        cycles = cycles_avoiding(self.function, asking)
+        return {end: sum(len(blocks[n].instructions) for n in cycle) for end, cycle in cycles.items()}
+
+    def result(self) -> Lowered:
+        self._line(0, "def start(P, TX, NX, CX, GX, TH, MC, WATCHED, LB, LH, LI, LQ, SB, SH, SI, SQ):")
+        self._line(1, "")  # the registers, once all are known
+        if local := end_of(self.function.variables, "local"):
+            self._line(1, f"VB, VH, VI, VQ = views_of(bytearray({local})).values()")
+        self._line(1, "while True:")
+        self._region(2, (0, len(self.cases) - 1), self.cases.spans)
+        self._line(1, "yield  # never reached: makes a generator of a kernel without requests, too")
+        self.lines[1] = "    " + " = ".join([*sorted(self.translation.names.values()), "w", "pc", "0"])
+        source = "\n".join(self.lines) + "\n"
+        constants = zip(("KB", "KH", "KI", "KQ"), views_of(constant_memory(self.function)).values(), strict=True)
+        namespace: dict[str, Any] = {
+            "SHARED_WINDOW": SHARED_WINDOW,
+            "views_of": views_of,
+            **dict(constants),
+            **HELPERS,
+            **self.translation.constants,
+        }
+        exec(compile(source, f"<emulated {self.function.name}>", "exec"), namespace)
+        return Lowered(self.function, namespace["start"], source, self.instructions, self.translation.names)
+
+    def _line(self, depth: int, text: str) -> None:
+        self.lines.append("    " * depth + text)
+        if self.current is not None:
+            self.instructions[len(self.lines)] = self.current
+
+    def _region(self, depth: int, region: Span, loops: tuple[Span, ...]) -> None:
+        """The cases of a region in order; `loops` are those inside it, outer before inner."""
+        case, last = region
+        while case <= last:
+            loop = next((loop for loop in loops if loop[0] == case), None)
+            if loop is None:
+                self._line(depth, f"if pc == {case}:")
+                self._case(depth + 1, case)
+                case += 1
+            else:
+                self._loop(depth, loop, tuple(span for span in loops if span != loop and within(span, loop)))
+                case = loop[1] + 1
+
+    def _loop(self, depth: int, loop: Span, inner: tuple[Span, ...]) -> None:
+        first, last = loop
+        alone = first == last
+        self._line(depth, f"while pc == {first}:" if alone else f"while {first} <= pc <= {last}:")
+        self.open_loops.append(loop)
+        if alone:  # the loop's own test is the case's
+            self._case(depth + 1, first)
+        else:
+            self._region(depth + 1, loop, inner)
+        self.open_loops.pop()
+
+    def _case(self, depth: int, case: Case) -> None:
+        jump = None
+        for block in self.cases.body(case):
+            jump = jump_at_end(self.function, block)
+            for instruction in self.function.blocks[block].instructions:
+                self.current = instruction
+                if instruction is jump:
+                    depth = self._jump(depth, jump, case, self.silent.get(block))
+                else:
+                    self._instruction(depth, instruction)
+        self.current = None
+        if jump is None or jump.guard:
+            self._line(depth, f"pc = {case + 1}" if case + 1 < len(self.cases) else "return")
+
+    def _instruction(self, depth: int, i: Instruction) -> None:
+        depth = self._guard(depth, i)
+        for text in lines_of(self.translation, i):
+            self._line(depth, text)
+
+    def _guard(self, depth: int, i: Instruction) -> int:
+        """Emits the test of a guard; returns the depth behind it."""
+        if i.guard is None:
+            return depth
+        self._line(depth, f"if {'not ' * i.guard.negated}{self.translation.register(i.guard.register.name)}:")
+        return depth + 1
+
+    def _jump(self, depth: int, jump: Instruction, case: Case, turn: int | None) -> int:
+        """Ends a block; returns the depth at which the rest of the case goes on. `turn`: instructions of the
+        silent cycle that the block closes."""
+        self.translation.allow(jump, {"uni"})
+        if turn is not None:
+            self._line(depth, f"w += {turn}")
+            self._line(depth, f"if w > {WORK_QUANTUM}:")
+            self._line(depth + 1, f"yield ({self.translation.op(jump, Code.WORK)}, w)")
+            self._line(depth + 1, "w = 0")
+        inner = self._guard(depth, jump)
+        if jump.opcode != "bra":
+            self._line(inner, "return")
+            return depth
+        to = self.cases.number(target(self.function, jump))
+        first, last = self.open_loops[-1] if self.open_loops else (0, len(self.cases))
+        if not first <= to <= last:
+            self._line(inner, f"pc = {to}; break")
+        elif to <= case:
+            self._line(inner, f"pc = {to}; continue")
+        else:  # nothing but the rest of the case can follow
+            self._line(inner, f"pc = {to}")
+            if jump.guard:
+                self._line(depth, "else:")
+                return depth + 1
+        return depth

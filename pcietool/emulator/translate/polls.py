@@ -1,0 +1,116 @@
+"""Finds wait loops in parsed PTX: loops that do nothing but look until a loaded value lets them go.
+
+The engine parks a thread in such a loop instead of emulating every poll. Must stay conservative: a loop that
+stores, synchronises or counts for its own sake is not a wait loop, and is then emulated poll by poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pcietool.emulator.translate.accesses import is_shared, is_strong
+from pcietool.emulator.translate.control_flow import Block, jump_at_end, natural_loops, successors
+from pcietool.ptx.model import Function, Instruction
+from pcietool.ptx.registers import registers_in, registers_read
+
+HARMLESS = frozenset(
+    {
+        *("mov", "cvta", "cvt", "selp", "setp", "add", "sub", "mul", "mad", "div", "rem", "neg", "abs", "min", "max"),
+        *("and", "or", "xor", "not", "shl", "shr", "shf", "bfe", "bfi", "prmt", "popc", "clz", "brev"),
+        *("bfind", "lop3", "sad", "fma", "copysign", "prefetch"),
+        *("ld", "bra", "nanosleep", "membar", "fence"),
+    }
+)
+ASKING = frozenset(
+    {*("ld", "st", "atom", "red", "bar", "barrier", "vote", "shfl", "match", "redux"), *("membar", "fence")}
+)
+"""What the engine always notices in an exploration (loads of parameters and constants aside)."""
+TIMERS = frozenset({"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%clock", "%clock64"})
+
+
+def wait_loops(function: Function) -> dict[int, int]:
+    """Loop number by id() of each load instruction that polls in a wait loop.
+
+    The loop is the largest one around the load that only waits and that the loaded value can end.
+    """
+    loops = [_Loop(function, blocks) for blocks in natural_loops(function)]
+    polls: dict[int, int] = {}
+    for number, loop in enumerate(loops):
+        if loop.only_waits():
+            for load in loop.loads:
+                if _is_poll(load) and loop.ends_by(load):
+                    polls.setdefault(id(load), number)
+    return polls
+
+
+def around(function: Function) -> dict[int, frozenset[int]]:
+    """By id() of each instruction: the numbers of the wait loops that it stands in. Left out are those that control
+    can leave and enter again without asking the engine for anything: nobody would notice."""
+    found: dict[int, set[int]] = {}
+    for number, blocks in enumerate(natural_loops(function)):
+        loop = _Loop(function, blocks)
+        if loop.only_waits() and not _enters_again_unnoticed(function, blocks):
+            for instruction in loop.body:
+                found.setdefault(id(instruction), set()).add(number)
+    return {instruction: frozenset(numbers) for instruction, numbers in found.items()}
+
+
+def _enters_again_unnoticed(function: Function, blocks: frozenset[Block]) -> bool:
+    reached = {follower for block in blocks for follower in successors(function, block)} - blocks
+    ahead = list(reached)
+    while ahead:
+        block = ahead.pop()
+        if any(
+            i.opcode in ASKING and not i.guard and not i.has("param", "const")
+            for i in function.blocks[block].instructions
+        ):
+            continue
+        for follower in successors(function, block):
+            if follower in blocks:
+                return True
+            if follower not in reached:
+                reached.add(follower)
+                ahead.append(follower)
+    return False
+
+
+def _is_poll(load: Instruction) -> bool:
+    """Does the engine see each of these loads, and can another GPU change what it returns?"""
+    return is_strong(load) and not is_shared(load)
+
+
+class _Loop:
+    def __init__(self, function: Function, blocks: frozenset[Block]) -> None:
+        self.body = [i for block in sorted(blocks) for i in function.blocks[block].instructions]
+        self.loads = [i for i in self.body if i.opcode == "ld" and not i.has("param")]
+        ends = [jump_at_end(function, block) for block in blocks if not blocks.issuperset(successors(function, block))]
+        self.conditions = {jump.guard.register.name for jump in ends if jump and jump.guard}
+
+    def only_waits(self) -> bool:
+        """No side effects, and made to be ended by what it polls. A counter may end it too, but only where the loop
+        also looks at a timer: a deadline; without one, the counting is what the loop is for. A loop that the timer
+        itself ends may do so at any time, not just at the launch's deadline, and has to be emulated look by look."""
+        if any(i.opcode not in HARMLESS for i in self.body):
+            return False
+        if any(is_shared(load) and self.ends_by(load) for load in self.loads):  # nobody watches shared memory
+            return False
+        timers = [i for i in self.body if any(name in TIMERS for o in i.operands for name in registers_in(o))]
+        if timers:
+            return self.conditions.isdisjoint(self._depending_on(timers))
+        return self.conditions <= self._depending_on([load for load in self.loads if _is_poll(load)])
+
+    def ends_by(self, load: Instruction) -> bool:
+        """Can what `load` returned end the loop?"""
+        return not self.conditions.isdisjoint(self._depending_on([load]))
+
+    def _depending_on(self, origins: Sequence[Instruction]) -> set[str]:
+        """Registers whose value depends on what these instructions returned."""
+        depending = {name for origin in origins for name in registers_in(origin.operands[0])}
+        grown = True
+        while grown:
+            before = len(depending)
+            for instruction in self.body:
+                if instruction.operands and not depending.isdisjoint(registers_read(instruction)):
+                    depending.update(registers_in(instruction.operands[0]))
+            grown = len(depending) > before
+        return depending

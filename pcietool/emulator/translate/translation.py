@@ -1,0 +1,140 @@
+"""What the instructions of one function share while they become Python: names of registers, operands, constants.
+
+Must not know any instruction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from pcietool.emulator.ops import Op
+from pcietool.emulator.translate.isa import SPECIAL_REGISTERS
+from pcietool.errors import PtxError
+from pcietool.ptx.model import TYPE_BYTES, Address, Function, Immediate, Instruction, Negated, Operand, Register, Symbol
+from pcietool.ptx.registers import registers_in, registers_read
+
+SINK = "_"
+"""Written as a register where a result is not wanted."""
+
+
+class Translation:
+    """One function. `polls`: number of the wait loop by id() of its polls; `inline_weak`: weak accesses to memory of
+    the thread's own device need no engine; `inline_shared`: nor do accesses to shared memory. `constants` are what the
+    generated code refers to by name."""
+
+    def __init__(self, function: Function, polls: dict[int, int], inline_weak: bool, inline_shared: bool) -> None:
+        self.function = function
+        self.polls = polls
+        self.inline_weak = inline_weak
+        self.inline_shared = inline_shared
+        self.constants: dict[str, Any] = {}
+        self.names: dict[str, str] = {}
+        """Python variable by register."""
+        instructions = [i for block in function.blocks for i in block.instructions]
+        self._read = {name for i in instructions for name in registers_read(i)}
+        for i in instructions:
+            self._check_registers(i)
+
+    def unknown(self, i: Instruction, what: str) -> PtxError:
+        where = f"kernel {self.function.name}, PTX line {i.line}{f', {i.source}' if i.source else ''}"
+        return PtxError(f"the emulator does not know {what} in '{i.text}' ({where}); report it, or run on a GPU")
+
+    def _check_registers(self, i: Instruction) -> None:
+        guard = (i.guard.register.name,) if i.guard else ()
+        for name in (*guard, *(name for operand in i.operands for name in registers_in(operand))):
+            if name not in self.function.registers and name not in SPECIAL_REGISTERS and name != SINK:
+                raise self.unknown(i, f"register {name}, which is neither declared nor a special register it has,")
+
+    def allow(self, i: Instruction, allowed: Iterable[str]) -> None:
+        """Raises PtxError for a modifier that is not among these."""
+        for modifier in i.modifiers:
+            if modifier not in allowed:
+                raise self.unknown(i, f"modifier .{modifier}")
+
+    def one_of(self, i: Instruction, kinds: Iterable[str]) -> str:
+        """The one modifier that says what the instruction does."""
+        found = [modifier for modifier in i.modifiers if modifier in kinds]
+        if len(found) != 1:
+            raise self.unknown(i, f"{i.opcode} .{'.'.join(i.modifiers)}")
+        return found[0]
+
+    def is_read(self, register: str) -> bool:
+        """Does any instruction of the function use what is in this register?"""
+        return register in self._read
+
+    # -- registers and operands -----------------------------------------------------------------------------------
+
+    def register(self, name: str) -> str:
+        """The Python variable of a register; no two share one."""
+        if name not in self.names:
+            variable = "r_" + re.sub(r"\W", "_", name.lstrip("%"))
+            while variable in self.names.values():
+                variable += "_"
+            self.names[name] = variable
+        return self.names[name]
+
+    def register_width(self, name: str) -> int:
+        """In bits."""
+        return TYPE_BYTES[self.function.registers[name]] * 8
+
+    def destination(self, i: Instruction) -> str:
+        first = i.operands[0]
+        if isinstance(first, Register) and first.name not in SPECIAL_REGISTERS:
+            return self.register(first.name)
+        raise self.unknown(i, f"destination {first}")
+
+    def value(self, i: Instruction, operand: Operand, width: int) -> str:
+        """An operand as an unsigned integer of `width` bits (a predicate: as its truth)."""
+        match operand:
+            case Immediate(value):
+                return str(value & ((1 << width) - 1))
+            case Register(name) if name in SPECIAL_REGISTERS:
+                return SPECIAL_REGISTERS[name]
+            case Register(name) if name in self.function.registers:
+                wider = self.function.registers[name] != "pred" and self.register_width(name) > width
+                return f"({self.register(name)}&{mask(width)})" if wider else self.register(name)
+            case Negated(Register(name)):
+                return f"(not {self.register(name)})"
+            case Symbol(name) if name in self.function.variables:
+                return str(self.function.variables[name].offset)
+            case Symbol(name):
+                raise self.unknown(i, f"{name}, a function or a variable in global memory,")
+        raise self.unknown(i, f"operand {operand}")
+
+    def signed(self, i: Instruction, operand: Operand, width: int) -> str:
+        """An operand as a signed integer of `width` bits."""
+        if isinstance(operand, Immediate):
+            value = operand.value & ((1 << width) - 1)
+            return f"({value - (value >> width - 1 << width)})"
+        sign = hex(1 << width - 1)
+        return f"(({self.value(i, operand, width)}^{sign})-{sign})"
+
+    def address(self, i: Instruction, operand: Operand, width: int = 64) -> str:
+        """[base + offset] as an unsigned integer of `width` bits."""
+        if not isinstance(operand, Address):
+            raise self.unknown(i, f"address {operand}")
+        base = self.value(i, operand.base, 64)
+        if operand.offset == 0:
+            return base
+        # A sum below zero would be an index from the end; one of 32 bits may wrap the other way too.
+        wraps = operand.offset < 0 or width == 32
+        return f"({base}{operand.offset:+d})&{mask(width)}" if wraps else f"{base}{operand.offset:+d}"
+
+    # -- constants ------------------------------------------------------------------------------------------------
+
+    def constant(self, prefix: str, value: Any) -> str:
+        """A name by which the generated code finds `value`."""
+        name = f"{prefix}{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def op(self, i: Instruction, code: int, **fields: Any) -> str:
+        """The name of a new Op."""
+        return self.constant("OP", Op(code, i, **fields))
+
+
+def mask(width: int) -> str:
+    """All ones."""
+    return hex((1 << width) - 1)

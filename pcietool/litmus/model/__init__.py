@@ -1,0 +1,1 @@
+"""The PTX memory model as an operational view model."""

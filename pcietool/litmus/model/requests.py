@@ -1,0 +1,150 @@
+"""What a thread asks of the memory model, one instruction at a time, with its operands already evaluated.
+
+The model knows a thread's program by this alone: the instruction at a program state, and the program state after it.
+`litmus.threads` answers for litmus tests, `emulator.exploring.explored_threads` for PTX. Data only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from pcietool.litmus.text.program import Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """`text` is as a person would write it. `private`: no other thread can notice or influence it. `wait_loops`: the
+    numbers of the loops that only wait, among those it stands in."""
+
+    text: str
+    private: bool = False
+    wait_loops: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Access(Request):
+    """What reads or writes memory. A weak access has the scope of its own thread, as far as anybody can tell."""
+
+    location: int
+    strong: bool
+    acquire: bool = False
+    release: bool = False
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Load(Access):
+    """`poll`: number of the wait loop that its value can only end, or have look again."""
+
+    poll: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Store(Access):
+    value: int
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Rmw(Access):
+    """`modify(old)` is what it writes, None for nothing (a refused compare-and-swap)."""
+
+    modify: Callable[[int], int | None]
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Fence(Request):
+    sequential: bool
+    scope: Scope
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Barrier(Request):
+    """With a `quorum` it completes when so many threads have come to the block's `barrier`; with 0, when all `members`
+    have come to the `instance` or ended."""
+
+    block: Hashable
+    instance: Hashable
+    barrier: int
+    quorum: int
+    members: Sequence[int]
+    waits: bool
+    orders: bool = True
+    """False for warp votes and shuffles: they hand values on, but nothing that was seen."""
+    gives: Any = None
+    results: Callable[[Mapping[int, Any]], Mapping[int, Any]] | None = None
+    """What each waiting thread gets from what each gave; None: nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Pause(Request):
+    """The thread can only go on when time has passed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Copy(Request):
+    """A bulk copy, done by thread `agent`, which begins with this state, a load; a store follows, then it ends."""
+
+    agent: int
+    begins: ProgramState
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Commit(Request):
+    """Makes a group of the thread's copies so far."""
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class WaitForCopies(Request):
+    """Until all committed groups but the last `left` are done, or have at least read their sources."""
+
+    left: int
+    reads_only: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class ProxyFence(Request):
+    """Between the thread's own accesses and its bulk copies."""
+
+
+@dataclass(slots=True, eq=False)
+class ProgramState:
+    """Where a thread is in its program and what its registers hold. One object for each: two go on differently."""
+
+    request: Request | None
+    """None at the end of the program."""
+    position: int
+    """Only a loop leads back to a smaller one, or leaves it as it is."""
+    following: dict[Any, ProgramState] = field(default_factory=dict)
+    """By (what the request returned, whether that was late), as far as it is known."""
+
+
+class Threads(Protocol):
+    """The programs of all threads of one exploration."""
+
+    @property
+    def memory(self) -> Sequence[int]:
+        """Initial values, by location."""
+
+    @property
+    def nearness(self) -> Sequence[Sequence[Scope]]:
+        """The narrowest scope that contains both threads."""
+
+    @property
+    def deadlines(self) -> bool:
+        """Whether waits end when time passes; if not, time never does."""
+
+    def is_parted(self, thread: int, location: int) -> bool:
+        """Whether an RMW of this thread is a read and a write there: the location's home has no native atomics."""
+
+    def begin(self, thread: int) -> ProgramState: ...
+
+    def after(self, thread: int, at: Any, value: Any, late: bool) -> ProgramState:
+        """Where the thread goes on once its request has returned `value`. `late`: the deadline has passed."""
+
+    def label(self, thread: int) -> str:
+        """Such as "P0"."""
+
+    def error(self, thread: int, at: Any, text: str) -> Exception:
+        """To be raised by the caller: `text`, and where the instruction stands."""

@@ -1,0 +1,109 @@
+"""What a moment of an execution consists of. Tuples all the way down: states are compared and looked up by value.
+
+Data only; how one state becomes the next stands in model.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pcietool.litmus.model.requests import Barrier, ProgramState
+from pcietool.litmus.text.program import Scope
+
+INITIAL = -1
+"""The writer of the initial messages."""
+TIME = -2
+"""Whose step it is when time passes."""
+
+View = tuple[int, ...]
+"""A floor: for each location, the oldest message that may still be read."""
+
+
+class Source(NamedTuple):
+    """What a release hands on: `writer` had this view, for threads within `scope`. A fence.sc leaves one too."""
+
+    scope: Scope
+    writer: int
+    view: View
+
+
+class Message(NamedTuple):
+    """One write. States know it by its number, which equal messages share, so that equal states are equal tuples."""
+
+    writer: int
+    ordinal: int
+    """The writer's how manieth write this is."""
+    value: int
+    strong: bool
+    scope: Scope
+    sources: frozenset[Source]
+    read: int | None
+    """What it read, if it belongs to an RMW."""
+
+
+class Thread(NamedTuple):
+    at: ProgramState
+    floor: View
+    fenced: tuple[View | None, View | None, View | None]
+    """The floor at the last fence of each scope."""
+    pending: frozenset[tuple[int, Source]]
+    """Sources read so far, with the location they were read from: what a later acquire or fence can make count."""
+    writes: int
+    waits: bool
+    """For a barrier."""
+    polled: frozenset[tuple[int | None, int, int]]
+    """(wait loop, location, message) of what a wait loop has seen since there was news for it."""
+    proxied: View
+    """The floor at the last proxy fence."""
+    groups: tuple[tuple[int, ...], ...]
+    """Agents of bulk copies that no full wait has taken, by group; the last group is not committed yet."""
+
+
+class Arrival(NamedTuple):
+    """One thread at a barrier that is not complete."""
+
+    thread: int
+    barrier: Barrier
+    floor: View
+
+
+class State(NamedTuple):
+    threads: tuple[Thread, ...]
+    orders: tuple[tuple[int, ...], ...]
+    """The coherence order of each location's messages, the initial one first."""
+    fences: frozenset[Source]
+    """What every fence.sc so far has seen."""
+    arrivals: tuple[Arrival, ...]
+    late: bool
+    """All deadlines have passed."""
+
+
+class Step(NamedTuple):
+    """`thread` executed its next instruction, read message `read`, wrote message `wrote`, and `state` came of it."""
+
+    thread: int
+    state: State
+    read: int | None = None
+    wrote: int | None = None
+
+
+def is_at_end(thread: Thread) -> bool:
+    return thread.at.request is None
+
+
+def with_thread(state: State, index: int, thread: Thread) -> State:
+    threads = replaced(state.threads, index, thread)
+    return State(threads, state.orders, state.fences, state.arrivals, state.late)
+
+
+def join(orders: tuple[tuple[int, ...], ...], one: View, other: View) -> View:
+    """The later message of each location."""
+    if one == other:
+        return one
+    return tuple(
+        a if a == b or order.index(a) > order.index(b) else b for order, a, b in zip(orders, one, other, strict=True)
+    )
+
+
+def replaced(items: tuple[Any, ...], index: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:index], item, *items[index + 1 :])

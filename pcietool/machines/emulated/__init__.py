@@ -1,0 +1,1 @@
+"""The tenant of `machines.base.Machine` without GPUs."""

@@ -1,0 +1,385 @@
+"""The Machine without GPUs: the PTX of the same compile, run by the emulator on a modelled fabric.
+
+Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emulator`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pcietool.compiler import compile_source
+from pcietool.contract.outcomes import BlockedThread, Hang, Outcome
+from pcietool.emulator.engine.deadlock import proved
+from pcietool.emulator.engine.engines import Order, engine_of
+from pcietool.emulator.engine.grids import DeviceState, GridSpec, resident_blocks
+from pcietool.emulator.engine.trace import EventTrace, TracedEngine
+from pcietool.emulator.exploring.explore import MAX_STATES, KernelExploration, Observed, explore
+from pcietool.emulator.fabric.fabric import FabricSpec, load_fabric
+from pcietool.emulator.memory import HOST, Memory, Segment
+from pcietool.emulator.translate.lower import Lowered
+from pcietool.errors import EmulationError, UsageError
+from pcietool.machines.arguments import bit_patterns
+from pcietool.machines.base import (
+    Backend,
+    Buffer,
+    CopyStream,
+    Device,
+    Graph,
+    HostAgent,
+    HostLink,
+    Kernel,
+    Launch,
+    Link,
+    Machine,
+    Place,
+    Program,
+)
+from pcietool.machines.emulated.copies import deliver, start_copies
+from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
+from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
+
+DEFAULT_FABRIC = "pcie5-switch4"
+
+
+class EmulatedBuffer(Buffer):
+    """A segment of emulated memory."""
+
+    def __init__(self, machine: EmulatedMachine, place: Place, nbytes: int, name: str) -> None:
+        self.place = place
+        self.nbytes = nbytes
+        self._machine = machine
+        self._segment: Segment | None = machine.memory.alloc(
+            HOST if place.device is None else place.device, nbytes, name
+        )
+        self.address = self._segment.address
+
+    @property
+    def bytes(self) -> np.ndarray:
+        if self._segment is None:
+            raise UsageError("this memory was freed")
+        return self._segment.array()
+
+    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
+        kind = np.dtype(dtype)
+        count = (self.nbytes - offset) // kind.itemsize if count is None else count
+        return self.bytes[offset : offset + count * kind.itemsize].view(kind).copy()
+
+    def write(self, values: np.ndarray, offset: int = 0) -> None:
+        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+        self.bytes[offset : offset + raw.size] = raw
+
+    def fill(self, byte: int) -> None:
+        self.bytes[:] = byte
+
+    def free(self) -> None:
+        if self._segment is not None:
+            self._machine.memory.free(self._segment)
+            self._machine.allocated[self.place] -= self.nbytes
+            self._segment = None
+
+
+class EmulatedGraph(Graph):
+    """Launches that run again with the shorter gaps of a graph."""
+
+    def __init__(self, machine: EmulatedMachine, launches: Sequence[Launch]) -> None:
+        self._machine = machine
+        self._launches = tuple(launches)
+
+    def run(self, deadline_s: float) -> Outcome:
+        gap = self._machine.spec.gpu.graph_node_ns.value
+        return self._machine.run_with_gap(self._launches, deadline_s, (), gap)
+
+
+class EmulatedMachine(Machine):
+    """One modelled machine. Times are modelled, never measured; the same seed gives the same run."""
+
+    backend: Backend = "emulated"
+
+    def __init__(
+        self,
+        spec: FabricSpec,
+        gpus: Sequence[int],
+        seed: int,
+        order: Order = "timing",
+        trace: EventTrace | None = None,
+    ) -> None:
+        super().__init__()
+        if order == "random" and spec.fault is not None:
+            raise UsageError(
+                f"fabric {spec.name} has a fault, which random memory order cannot show; use a healthy one"
+            )
+        self.spec = spec
+        self.seed = seed
+        self.order = order
+        self.label = f"fabric {spec.name}"
+        self.memory = Memory(spec.gpu.count)
+        self.engine = engine_of(self.memory, spec, seed, order, trace)
+        self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
+        self.allocated: dict[Place, int] = {}
+        self._gpus = tuple(gpus)
+        """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
+        self._states = [DeviceState(gpu, self.engine) for gpu in range(spec.gpu.count)]
+        self.devices = tuple(
+            Device(
+                index=index,
+                name=spec.gpu.name,
+                uuid=f"EMU-{spec.name}-{gpu}",
+                pci=f"0000:{gpu + 1:02x}:00.0",
+                compute_capability=spec.gpu.compute_capability,
+                sms=spec.gpu.sms,
+                memory_bytes=int(spec.gpu.memory_gib * 2**30),
+            )
+            for index, gpu in enumerate(self._gpus)
+        )
+        self._watches = [self.alloc(Place(d.index), WATCH.itemsize, f"watch of GPU {d.index}") for d in self.devices]
+        self._records = [
+            self.alloc(Place(None), RECORD.itemsize * MAX_RECORDS, f"records of GPU {d.index}") for d in self.devices
+        ]
+
+    @classmethod
+    def open(
+        cls,
+        fabric: str = DEFAULT_FABRIC,
+        gpus: Sequence[int] | None = None,
+        seed: int = 0,
+        order: Order = "timing",
+        trace: EventTrace | None = None,
+    ) -> EmulatedMachine:
+        """A machine of the named fabric (or fabric file) with these of its GPUs (default: all). Its memory events go
+        to `trace`, if there is one. Raises UsageError for random order on a faulty fabric, which is not modelled."""
+        spec = load_fabric(fabric)
+        chosen = range(spec.gpu.count) if gpus is None else gpus
+        for gpu in chosen:
+            if not 0 <= gpu < spec.gpu.count:
+                raise UsageError(f"no GPU {gpu}: fabric {spec.name} has GPUs 0 to {spec.gpu.count - 1}")
+        return cls(spec, list(chosen), seed, order, trace)
+
+    # -- what there is ----------------------------------------------------------------------------------------------
+
+    def link(self, src: int, dst: int) -> Link:
+        link = self.spec.link_between(self._gpus[src], self._gpus[dst])
+        return Link(src, dst, link.kind, access=True, native_atomics="full" if link.native_atomics else "none")
+
+    def host_link(self, device: int) -> HostLink:
+        return HostLink(device, "full" if self.spec.host.native_atomics else "none")
+
+    def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
+        return None
+
+    def in_random_order(self, seed: int) -> Machine | None:
+        return EmulatedMachine(self.spec, self._gpus, seed, "random")
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "fabric": self.spec.name,
+            "fabric_description": self.spec.description,
+            "figures_by_source": self.spec.sources(),
+            "fault": self.spec.fault and self.spec.fault.model_dump(mode="json"),
+            "seed": self.seed,
+        }
+
+    def close(self) -> None:
+        if isinstance(self.engine, TracedEngine):
+            self.engine.note_unanswered()
+        self.memory.segments.clear()
+
+    # -- memory and programs ----------------------------------------------------------------------------------------
+
+    def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program:
+        architecture = self.spec.gpu.compute_capability
+        compiled = compile_source(text, name=name, architecture=architecture, defines=defines)
+        return EmulatedProgram(name, defines, compiled.ptx, self.order)
+
+    def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
+        if nbytes <= 0:
+            raise UsageError(f"{name}: cannot allocate {nbytes} bytes")
+        home = place if place.device is None else Place(self._gpus[place.device])
+        used = self.allocated.get(home, 0)
+        free = min(int(self.spec.gpu.memory_gib * 2**30) - used, 2**32 - 1)
+        if nbytes > free:
+            where = "host memory" if place.is_host else f"GPU {place.device}"
+            raise UsageError(f"{name}: {nbytes} bytes needed on {where}, {free} free (emulated)")
+        self.allocated[home] = used + nbytes
+        return EmulatedBuffer(self, home, nbytes, name)
+
+    def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
+        start = self.engine.now
+        ends = [HOST if b.place.device is None else b.place.device for b in (src, dst)]
+        hops = [(ends[0], HOST), (HOST, ends[1])] if engine == "staged" else [(ends[0], ends[1])]
+        arrived = start
+        for hop in hops:
+            if hop[0] != hop[1]:
+                arrived = self.engine.fabric.routes[hop].write(arrived, nbytes, coalesced=True)
+        if arrived == inf:
+            raise EmulationError(f"a copy from {ends[0]} to {ends[1]} never arrives: {self.spec.fault}")
+        self.engine.now = arrived
+        stamp = self.engine.order.outside("copy engine", ends[0], strong=False)
+        deliver(self.engine, ends[0], dst.address, src.read(np.uint8, nbytes).tobytes(), stamp)
+        return arrived - start
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
+        return resident_blocks(self.spec.gpu, block, shared_bytes(self._lowered(kernel).function, shared))
+
+    def run(
+        self,
+        launches: Sequence[Launch],
+        deadline_s: float,
+        host_agents: Sequence[HostAgent] = (),
+        copy_streams: Sequence[CopyStream] = (),
+    ) -> Outcome:
+        return self.run_with_gap(launches, deadline_s, host_agents, self.spec.gpu.stream_node_ns.value, copy_streams)
+
+    def graph(self, launches: Sequence[Launch]) -> Graph:
+        for launch in launches:
+            self.check_residency(launch)
+        return EmulatedGraph(self, launches)
+
+    def run_with_gap(
+        self,
+        launches: Sequence[Launch],
+        deadline_s: float,
+        host_agents: Sequence[HostAgent],
+        gap_ns: float,
+        copy_streams: Sequence[CopyStream] = (),
+    ) -> Outcome:
+        """One round; `gap_ns` between the launches, and between the copies, of one device."""
+        for launch in launches:
+            self.check_residency(launch)
+        self._reset_watches(deadline_s)
+        engine = self.engine
+        used = sorted({launch.device for launch in launches})
+        began = engine.now
+        engine.order.begin_round()
+        for device in used:
+            grids = [
+                self._grid(launch, deadline_s, self._lowered(launch.kernel))
+                for launch in launches
+                if launch.device == device
+            ]
+            skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value
+            self._states[self._gpus[device]].submit(grids, began + engine.gpu.launch_ns.value + skew, gap_ns)
+        agents = [self._start_agent(agent, began) for agent in host_agents]
+        copying = [
+            start_copies(engine, self._gpus[stream.device], stream.steps, began + engine.gpu.launch_ns.value, gap_ns)
+            for stream in copy_streams
+        ]
+        proof = self._run_to_the_end()
+        elapsed = {
+            device: state.ended_ns - (state.started_ns or 0.0)
+            for device, state in ((device, self._states[self._gpus[device]]) for device in used)
+        }
+        ended = [self._states[self._gpus[device]].ended_ns for device in used]
+        engine.now = max([engine.now, *(time for time in ended if time < inf)])
+        return Outcome(
+            elapsed,
+            self._hang(proof),
+            tuple(agent["ended_ns"] - began for agent in agents),
+            tuple(span.ended_ns - span.started_ns for span in copying),
+            engine.order.unordered(),
+        )
+
+    def explore(
+        self,
+        launches: Sequence[Launch],
+        observe: Sequence[tuple[Buffer, DTypeLike, int]] = (),
+        max_states: int = MAX_STATES,
+    ) -> KernelExploration:
+        """Every execution that PTX allows of launches that run together, one a device, from the memory as it is, which
+        is left as it is. `observe`: (buffer, element type, count) of what makes up an outcome."""
+        for launch in launches:
+            self.check_residency(launch)
+        self._reset_watches(deadline_s=1.0)  # no time passes: any will do
+        grids = [
+            (
+                self._gpus[launch.device],
+                self._grid(launch, 1.0, self._program(launch.kernel).explored(launch.kernel.name)),
+            )
+            for launch in launches
+        ]
+        observed = [Observed(buffer.address, dtype, count) for buffer, dtype, count in observe]
+        return explore(grids, self.memory, self.engine.fabric.is_native, observed, max_states)
+
+    def _reset_watches(self, deadline_s: float) -> None:
+        for watch, records in zip(self._watches, self._records, strict=True):
+            watch.write(fresh_watch(deadline_s, records.address))
+            records.fill(0)
+
+    def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
+        """Runs all events. When only parked threads remain nothing can wake them: that proves the deadlock, time
+        jumps to the deadline, and the kernels' own timeout path runs."""
+        engine = self.engine
+        proof: tuple[BlockedThread, ...] = ()
+        engine.drain()
+        while engine.live:
+            proof = proof or proved(engine, self._states)
+            parked = engine.loads.parked_threads()
+            deadline = min((thread.block.deadline_ns for thread in parked), default=None)
+            if deadline is None or deadline == inf:
+                break  # nobody has a deadline: on hardware only the host's join timeout ends this
+            engine.now = max(engine.now, deadline + 1)
+            for thread, poll in parked.items():
+                if thread.block.deadline_ns <= engine.now:
+                    engine.loads.unpark(thread, poll, engine.now)
+            engine.drain()
+        engine.forget_alarms()
+        if engine.never:  # threads may have ended whose stores are still on their way
+            proof = proof or proved(engine, self._states)
+        return proof
+
+    def _hang(self, proof: tuple[BlockedThread, ...]) -> Hang | None:
+        watches = [watch.read(WATCH)[0] for watch in self._watches]
+        records = tuple(
+            record
+            for watch, buffer in zip(watches, self._records, strict=True)
+            for record in decode_records(buffer.read(RECORD), int(watch["records_taken"]))
+        )
+        stuck = bool(self.engine.live or self.engine.never)
+        if not stuck and not any(watch["gave_up"] for watch in watches):
+            return None
+        dropped = sum(max(0, int(watch["records_taken"]) - MAX_RECORDS) for watch in watches)
+        return Hang("host join timeout" if stuck else "device deadline", records, dropped, proof)
+
+    def _program(self, kernel: Kernel) -> EmulatedProgram:
+        assert isinstance(kernel.program, EmulatedProgram)
+        assert kernel.program.order == self.order
+        return kernel.program
+
+    def _lowered(self, kernel: Kernel) -> Lowered:
+        return self._program(kernel).lowered[kernel.name]
+
+    def _grid(self, launch: Launch, deadline_s: float, lowered: Lowered) -> GridSpec:
+        arguments = bit_patterns(launch.kernel, self._watches[launch.device].address, launch.args)
+        return GridSpec(
+            lowered=lowered,
+            blocks=launch.grid,
+            threads=launch.block,
+            arguments=arguments,
+            shared=shared_bytes(lowered.function, launch.shared),
+            timeout_ns=deadline_s * 1e9,
+        )
+
+    def _start_agent(self, agent: HostAgent, start: float) -> dict[str, float]:
+        segment, offset = self.memory.find(agent.buffer.address + agent.offset, 4)
+        interval = self.spec.host_agent_add_ns.value
+        state = {"left": float(agent.adds), "ended_ns": start}
+
+        def add(_: Any, __: Any) -> None:
+            new = segment.views[4][offset // 4] + 1 & 0xFFFFFFFF
+            stamp = self.engine.order.outside("host agent", HOST, strong=True)
+            self.engine.order.write_bytes(segment, offset, new.to_bytes(4, "little"), stamp)
+            self.engine.loads.changed(segment.address + offset, 4)
+            state["left"] -= 1
+            state["ended_ns"] = self.engine.now
+            if state["left"] > 0:
+                self.engine.at(self.engine.now + interval, add)
+
+        if agent.adds:
+            self.engine.at(start + self.engine.gpu.launch_ns.value, add)
+        return state

@@ -1,0 +1,47 @@
+"""A compiled source as the emulator runs it: PTX, parsed and lowered.
+
+Must not run it, nor know memory or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pcietool.emulator.engine.engines import Order
+from pcietool.emulator.translate.lower import Lowered, lower
+from pcietool.errors import CompileError
+from pcietool.machines.base import Kernel, Program
+from pcietool.ptx.model import Function
+from pcietool.ptx.parser import parse
+
+
+def shared_bytes(function: Function, dynamic: int) -> int:
+    """Shared memory of one block: a dynamic array starts behind the static variables, aligned."""
+    starts = [v.offset for v in function.variables.values() if v.space == "shared" and not v.bytes]
+    return max([function.shared_bytes, *starts]) + dynamic
+
+
+class EmulatedProgram(Program):
+    """All entries of one source, lowered for machines of one memory order."""
+
+    def __init__(self, source: str, defines: Mapping[str, int], ptx: str, order: Order = "timing") -> None:
+        self.source = source
+        self.defines = dict(defines)
+        self.module = parse(ptx)
+        self.order = order
+        self.lowered = {
+            name: lower(function, inline_weak=order == "timing") for name, function in self.module.entries.items()
+        }
+        self._explored: dict[str, Lowered] = {}
+
+    def kernel(self, name: str) -> Kernel:
+        if name not in self.lowered:
+            raise CompileError(f"{self.source} has no kernel '{name}'; it has {', '.join(self.lowered)}")
+        function = self.lowered[name].function
+        return Kernel(name, tuple(parameter.type for parameter in function.parameters), self)
+
+    def explored(self, name: str) -> Lowered:
+        """The kernel without any access in place, for exploring."""
+        if name not in self._explored:
+            self._explored[name] = lower(self.lowered[name].function, inline_weak=False, inline_shared=False)
+        return self._explored[name]

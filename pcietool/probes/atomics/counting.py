@@ -1,0 +1,267 @@
+"""One round in which several requesters count on one word: the buffers, the launches, and what came of it.
+
+Must not decide which rounds are worth running, nor what a loss means; `atomics` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import HostAgent, Launch, Machine, Place
+from pcietool.probes.common.hangs import finished
+from pcietool.probes.common.world import World
+from pcietool.protocol.slots import SLOT_STRIDE
+
+Operation = Literal["add", "inc", "dec", "cas", "exch"]
+Kind = Literal["atom", "red"]
+Scope = Literal["sys", "gpu"]
+
+OPERATIONS: Mapping[str, int] = {"add": 0, "inc": 1, "dec": 2, "cas": 3, "exch": 4}
+"""The values of OPERATION in kernels/atomics.cu."""
+WITHOUT_RED: tuple[Operation, ...] = ("cas", "exch")
+"""They only exist with a result."""
+CPU_CAN_JOIN: tuple[Operation, ...] = ("add", "inc", "cas")
+"""The CPU thread only ever adds 1, so the GPUs have to count upwards too."""
+KEPT_OLD_VALUES = 2**20
+"""Of one requester; mirrors kernels/atomics.cu."""
+WORD_RANGE = 2**32
+MOST_BLOCKS = 65_535
+"""More than any GPU has at once."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a GPU does in a round. Only the operations that OPERATIONS lists are read-modify-writes of the word."""
+
+    operation: Operation | Literal["slots", "plain", "wide", "beside"]
+    kind: Kind | Literal["store", "load+store"]
+    scope: Scope
+
+    @property
+    def entry(self) -> str:
+        """The kernel that does this."""
+        return f"count_{self.kind}_{self.scope}" if self.operation in OPERATIONS else f"count_{self.operation}"
+
+    @property
+    def defines(self) -> dict[str, int]:
+        return {"OPERATION": OPERATIONS.get(self.operation, OPERATIONS["add"])}
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.scope}.{self.operation}" if self.operation in OPERATIONS else self.operation
+
+
+SLOTS = Form("slots", "store", "sys")
+PLAIN = Form("plain", "load+store", "gpu")
+WIDE = Form("wide", "red", "sys")
+"""One 64-bit atomic over the word and the one beside it."""
+BESIDE = Form("beside", "store", "sys")
+"""Stores to the word beside the counted one, and reads it back."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """How many threads of each GPU count at once."""
+
+    blocks: int
+    threads: int
+
+    @classmethod
+    def parse(cls, text: str) -> Grid:
+        """Of "64x256". Raises UsageError."""
+        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text, re.ASCII)
+        if match is None:
+            raise UsageError(f"--concurrency {text}: write it as blocks x threads of each GPU, such as 64x256")
+        blocks, threads = (int(digits[:10]) for digits in match.groups())
+        if blocks > MOST_BLOCKS:
+            raise UsageError(f"--concurrency {text}: too many blocks, no GPU has more than {MOST_BLOCKS:,} at once")
+        return cls(blocks, threads)
+
+    @property
+    def size(self) -> int:
+        return self.blocks * self.threads
+
+    def __str__(self) -> str:
+        return f"{self.blocks}x{self.threads}"
+
+
+@dataclass(frozen=True)
+class Requesters:
+    """Who counts: GPUs by rank, which is also their index, and the CPU."""
+
+    gpus: tuple[int, ...]
+    cpu: bool = False
+
+    @property
+    def count(self) -> int:
+        return len(self.gpus) + self.cpu
+
+    @property
+    def names(self) -> list[str]:
+        return [f"GPU {gpu}" for gpu in self.gpus] + ["CPU"] * self.cpu
+
+    def bits(self, world: int) -> int:
+        """As the kernel takes them: bit r for rank r, bit `world` for the CPU."""
+        return sum(1 << gpu for gpu in self.gpus) | self.cpu << world
+
+    def __str__(self) -> str:
+        first, last = self.gpus[0], self.gpus[-1]
+        is_range = len(self.gpus) > 2 and last - first == len(self.gpus) - 1
+        numbers = f"{first}-{last}" if is_range else ",".join(map(str, self.gpus))
+        return f"GPU{'s' if last > first else ''} {numbers}{' + CPU' if self.cpu else ''}"
+
+
+@dataclass(frozen=True)
+class Count:
+    """What came of one round."""
+
+    wanted: int
+    """Operations that were asked for."""
+    expected: int
+    """Operations that were made: fewer if the deadline came first."""
+    seen: int | None
+    """How many of them the word, or the slots, show. None: `reason`."""
+    repeated_old_values: int | None
+    """How often an atom returned a value that another had already returned."""
+    elapsed_ns: float
+    """GPU time of the slowest requester, with launch and start gate."""
+    reason: str | None = None
+
+
+class Counter:
+    """A word and slots on one home, and all requesters that can reach them."""
+
+    def __init__(self, machine: Machine, world: World, home: Place, most_threads: int, timeout_s: float) -> None:
+        """`most_threads`: of one GPU in any round."""
+        self.machine = machine
+        self.world = world
+        self.timeout_s = timeout_s
+        self._cpu_slot = world.size * most_threads
+        self._word = machine.alloc(home, SLOT_STRIDE, "the word that is counted on")
+        self._slots = machine.alloc(home, (self._cpu_slot + 1) * SLOT_STRIDE, "slots of the counting threads")
+        self._counted = world.per_device(4 * most_threads, "counts of the threads")
+        self._old_values = world.per_device(4 * KEPT_OLD_VALUES, "old values")
+        self._sequence = 0
+
+    def run(self, form: Form, requesters: Requesters, grid: Grid, operations: int, dead: int | None = None) -> Count:
+        """`operations` by each thread of each GPU of `requesters`, and as many as one GPU makes by the CPU.
+
+        Requester `dead` is not started, for a demonstration of what happens then. Raises Hung, and UsageError for
+        more operations than a 32-bit word can count.
+        """
+        each = grid.size * operations
+        wanted = requesters.count * each
+        if wanted >= WORD_RANGE:
+            raise UsageError(f"{wanted:,} operations do not fit a 32-bit word; use fewer --iters or threads")
+        start = wanted if form.operation == "dec" else 0
+        self._word.write(np.array([start], np.uint32))
+        if form == SLOTS:
+            self._slots.fill(0)
+        self._sequence += 1
+        launches = [
+            self._launch(form, requesters, grid, operations, position)
+            for position, gpu in enumerate(requesters.gpus)
+            if gpu != dead
+        ]
+        agents = [self._agent(form, each)] * requesters.cpu
+        during = f"{form} by {requesters}, {grid}" if dead is None else f"--inject dead-rank, GPU {dead} not started"
+        outcome = finished(self.machine.run(launches, self.timeout_s, agents), during)
+
+        expected = sum(int(self._counted[gpu].read(np.uint32, grid.size).sum()) for gpu in requesters.gpus)
+        expected += each * requesters.cpu
+        old_values, reason = self._read_old_values(form, requesters, each, expected == wanted)
+        return Count(
+            wanted,
+            expected,
+            self._seen(form, start, old_values),
+            None if old_values is None else int(old_values.size - np.unique(old_values).size),
+            max(outcome.elapsed_ns.values()),
+            reason,
+        )
+
+    def beside(self, form: Form, counting: int, storing: int, operations: int) -> tuple[int, int]:
+        """(stores made, stores lost) by GPU `storing`, the only writer of the word beside the one on which GPU
+        `counting` counts meanwhile: a store is lost if the word shows another value a microsecond later. Raises Hung.
+        """
+        requesters, grid = Requesters((counting, storing)), Grid(1, 1)
+        self._word.fill(0)
+        self._sequence += 1
+        launches = [
+            self._launch(form, requesters, grid, operations, 0),
+            self._launch(
+                BESIDE, requesters, grid, max(1, operations // 2), 1
+            ),  # each of which takes about twice as long
+        ]
+        finished(self.machine.run(launches, self.timeout_s), f"stores by GPU {storing} beside a counted word")
+        made = int(self._counted[storing].read(np.uint32, 1)[0])
+        kept = self._old_values[storing].read(np.uint32, min(made, KEPT_OLD_VALUES))
+        return kept.size, int(np.count_nonzero(kept != np.arange(1, kept.size + 1)))
+
+    def free(self) -> None:
+        for buffer in (self._word, self._slots, *self._counted.values(), *self._old_values.values()):
+            buffer.free()
+
+    def _launch(self, form: Form, requesters: Requesters, grid: Grid, operations: int, position: int) -> Launch:
+        kernel = self.machine.load("atomics.cu", form.defines).kernel(form.entry)
+        rank = requesters.gpus[position]
+        agent = self._agent(form, 0)
+        return Launch(
+            rank,
+            kernel,
+            grid.blocks,
+            grid.threads,
+            args=(
+                self.world.tables[rank],
+                rank,
+                requesters.bits(self.world.size),
+                self.world.size,
+                self._sequence,
+                agent.buffer.address + agent.offset,
+                self._word,
+                self._slots,
+                position * grid.size,
+                operations,
+                self._counted[rank],
+                self._old_values[rank],
+            ),
+        )
+
+    def _agent(self, form: Form, adds: int) -> HostAgent:
+        """The CPU thread; among single-writer slots it has its own."""
+        if form == SLOTS:
+            return HostAgent(self._slots, self._cpu_slot * SLOT_STRIDE, adds)
+        return HostAgent(self._word, 0, adds)
+
+    def _read_old_values(
+        self, form: Form, requesters: Requesters, each: int, complete: bool
+    ) -> tuple[np.ndarray | None, str | None]:
+        """Of all GPUs, or (None, why not)."""
+        if form.kind != "atom":
+            return None, None
+        if requesters.cpu:
+            return None, "no old values returned twice where the CPU counts: what it saw is not recorded"
+        if each > KEPT_OLD_VALUES:
+            return None, f"old values are only kept of {KEPT_OLD_VALUES:,} operations a GPU; use fewer --iters"
+        if not complete:
+            return None, "no old values: the round was cut short"
+        return np.concatenate([self._old_values[gpu].read(np.uint32, each) for gpu in requesters.gpus]), None
+
+    def _seen(self, form: Form, start: int, old_values: np.ndarray | None) -> int | None:
+        """Reads the word, or the slots, where they lie."""
+        if form == SLOTS:
+            slots = self._slots.read(np.uint32)[:: SLOT_STRIDE // 4]
+            return int(slots.sum(dtype=np.uint64))
+        word = int(self._word.read(np.uint32, 1)[0])
+        if form.operation == "dec":
+            return (start - word) % WORD_RANGE
+        if form.operation != "exch":
+            return word
+        if old_values is None:
+            return None
+        written_and_found = np.unique(np.append(old_values, np.uint32(word)))
+        return int(np.count_nonzero(written_and_found))  # 0 is what the word held at the start

@@ -1,0 +1,167 @@
+"""The barrier kernel on one world: how it is compiled and launched, and what its time stamps say.
+
+The host's mirror of kernels/barrier.cu; must not decide what to measure (`barrier` does).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import Launch, Machine
+from pcietool.probes.common.injections import checked
+from pcietool.probes.common.world import Transport, World
+
+FLOOR_NEEDS = "floor is a loop of one warp and only exists in-kernel"
+INJECTIONS = ("dead-rank", "drop-signal", "beyond-residency", "stall=US")
+Order = Literal["publishing", "relaxed", "article", "floor"]
+Mode = Literal["in-kernel", "launched", "graph"]
+ORDERS: dict[Order, int] = {"publishing": 0, "relaxed": 1, "article": 2, "floor": 3}
+"""The values of ORDER in kernels/barrier.cu."""
+ARTICLE_NANOSLEEP_NS = 64
+MAX_ROUNDS = 8192
+"""Time stamps of one launch wait in shared memory, 4 bytes a round, below the 48 KiB every GPU gives."""
+NO_INJECTION, DIE, DROP, DELAY = range(4)
+"""The injections of kernels/barrier.cu."""
+INJECTION_SHARED_BYTES = 96 * 1024
+"""Makes few blocks resident, so that a grid beyond residency stays small."""
+
+
+class BarrierConfig(BaseModel):
+    """What to measure. `iterations` and `launches` of None mean the machine's usual number."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    transport: Transport | Literal["all"] | None = None
+    iterations: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
+    warmup: Annotated[int, Field(ge=0, le=MAX_ROUNDS // 2)] = 10
+    launches: Annotated[int, Field(ge=1)] | None = None
+    timeout_s: Annotated[float, Field(gt=0)] = 2.0
+    threads: Annotated[int, Field(ge=32, le=1024, multiple_of=32)] = 32
+    blocks: Annotated[int, Field(ge=1)] = 1
+    nanosleep_ns: Annotated[int, Field(ge=0, le=1_000_000)] = 0
+    orders: tuple[Order, ...] = ("publishing", "relaxed", "article", "floor")
+    modes: tuple[Mode, ...] = ("in-kernel", "launched", "graph")
+    sweep: bool = False
+    inject: str | None = None
+
+    @field_validator("inject")
+    @classmethod
+    def _known(cls, inject: str | None) -> str | None:
+        return checked(inject, INJECTIONS)
+
+    @model_validator(mode="after")
+    def _something_to_measure(self) -> BarrierConfig:
+        if self.modes and set(self.orders) == {"floor"} and "in-kernel" not in self.modes:
+            raise UsageError(f"--order floor: {FLOOR_NEEDS}; add --mode in-kernel, or take another order")
+        return self
+
+
+class Barrier:
+    """The barrier kernel of one order on one world."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        world: World,
+        order: Order,
+        config: BarrierConfig,
+        *,
+        no_wait: bool = False,
+        inject: bool = False,
+    ) -> None:
+        self.world = world
+        self.order = order
+        self.config = config
+        self.nanosleep_ns = ARTICLE_NANOSLEEP_NS if order == "article" else config.nanosleep_ns
+        self.blocks = 1 if order == "floor" else config.blocks
+        self.threads = 32 if order == "floor" else config.threads
+        if self.threads < world.size:
+            raise UsageError(f"--order {order}: {self.threads} threads cannot serve {world.size} ranks, one each")
+        defines = {
+            "ORDER": ORDERS[order],
+            "BLOCKS": self.blocks,
+            "THREADS": self.threads,
+            "NANOSLEEP": self.nanosleep_ns,
+            "NO_WAIT": int(no_wait),
+            "INJECT": int(inject),
+        }
+        program = machine.load("barrier.cu", defines)
+        self.rounds_kernel, self.once_kernel = program.kernel("barrier_rounds"), program.kernel("barrier_once")
+        ranks = world.size
+        self.local = world.per_device(8 * ranks, "arrival counters")
+        self.stamps = world.per_device(4 * ranks * (MAX_ROUNDS + 1), "time stamps")
+        self.spans = world.per_device(16 * ranks, "time spans")
+
+    def rounds(
+        self, rounds: int, injection: int = NO_INJECTION, rank: int = 0, round_: int = 0, delay_ns: int = 0
+    ) -> list[Launch]:
+        """One grid a device, `rounds` barriers each."""
+        beyond = self.config.inject == "beyond-residency"
+        return [
+            Launch(
+                device,
+                self.rounds_kernel,
+                grid=ranks * self.blocks,
+                block=self.threads,
+                args=(
+                    self.world.tables[device],
+                    first_rank,
+                    self.world.size,
+                    rounds,
+                    self.world.sequences[device],
+                    self.local[device],
+                    self.stamps[device],
+                    self.spans[device],
+                    injection,
+                    rank,
+                    round_,
+                    delay_ns,
+                ),
+                shared=INJECTION_SHARED_BYTES if beyond else 4 * (rounds + 1),
+                beyond_residency=beyond,
+            )
+            for device, first_rank, ranks in self.world.grids()
+        ]
+
+    def once(self) -> list[Launch]:
+        """One grid a device, one barrier."""
+        return [
+            Launch(
+                device,
+                self.once_kernel,
+                grid=ranks * self.blocks,
+                block=self.threads,
+                args=(
+                    self.world.tables[device],
+                    first_rank,
+                    self.world.size,
+                    self.world.sequences[device],
+                    self.local[device],
+                ),
+                overlaps=True,
+            )
+            for device, first_rank, ranks in self.world.grids()
+        ]
+
+    def read_spans_ns(self) -> np.ndarray:
+        """How long each rank's rounds took together in the launch that ended last; [ranks], globaltimer."""
+        spans = [self.spans[device].read(np.uint64, 2, 16 * rank) for rank, device in enumerate(self.world.device_of)]
+        return np.array([float(ended - began) for began, ended in spans])
+
+    def read_periods_ns(self, rounds: int) -> np.ndarray:
+        """Each round of the launch that ended last, [ranks, rounds], SM clock scaled to globaltimer."""
+        periods = []
+        for rank, (device, span_ns) in enumerate(zip(self.world.device_of, self.read_spans_ns(), strict=True)):
+            stamps = self.stamps[device].read(np.uint32, rounds + 1, 4 * rank * (rounds + 1))
+            cycles = np.diff(stamps).astype(np.float64)  # unsigned differences survive the clock's wrap
+            periods.append(cycles * (span_ns / cycles.sum()))
+        return np.array(periods)
+
+    def free(self) -> None:
+        for buffers in (self.local, self.stamps, self.spans):
+            for buffer in buffers.values():
+                buffer.free()

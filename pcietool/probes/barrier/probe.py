@@ -1,0 +1,323 @@
+"""barrier-latency: what an all-GPU barrier costs, by what it orders and how it is launched, and whether it blocks.
+
+Must not compare with other libraries; `compare-nccl` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from pcietool.contract.outcomes import Outcome
+from pcietool.contract.results import Observer, ProbeResult, Row, Status
+from pcietool.machines.base import Machine
+from pcietool.probes.barrier.kernel import (
+    DELAY,
+    DIE,
+    DROP,
+    FLOOR_NEEDS,
+    INJECTION_SHARED_BYTES,
+    MAX_ROUNDS,
+    ORDERS,
+    Barrier,
+    BarrierConfig,
+    Mode,
+    Order,
+)
+from pcietool.probes.common.hangs import finished
+from pcietool.probes.common.injections import amount, survived
+from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.world import Transport, World, runnable
+from pcietool.stats import max_over_ranks, median_interval, summarise
+from pcietool.units import micros
+
+NAME = "barrier-latency"
+NODES = 20
+"""Barriers of one graph, or launched back to back."""
+MODES: tuple[Mode, ...] = ("in-kernel", "graph", "launched")
+"""By how little there is beside the barrier."""
+DELAY_NS = 200_000
+DELAY_SPANS = 4
+"""The least that a late rank is late, and how many times what the kernel takes without it: on a slow link that is
+more."""
+SELF_TEST_ROUND = 4
+TIMER_STEP_US = 1.1  # the coarsest globaltimer known steps by 1.024 us
+METHOD = (
+    "period of one barrier, all ranks; in-kernel: per round the slowest rank, SM clock scaled to globaltimer over the"
+    f" same kernel; launched and graph: GPU events around {NODES} barriers, shortest GPU (the others also waited for"
+    " the last one to be started); mean: the whole kernel by its rounds. Ranks are slow by turns and a round counts as"
+    " its slowest, so min can lie above mean: compare means with means"
+)
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often things run: many on a GPU, few where every instruction is emulated."""
+
+    rounds: int
+    launches: int
+    replays: int
+
+    @classmethod
+    def of(cls, machine: Machine, config: BarrierConfig) -> Effort:
+        usual = cls(2000, 9, 40) if machine.backend == "cuda" else cls(50, 2, 1)
+        total = config.iterations or usual.rounds
+        rounds = min(total, MAX_ROUNDS - config.warmup)
+        launches = max(config.launches or usual.launches, -(-total // rounds))
+        return cls(rounds, launches, usual.replays)
+
+
+def run(machine: Machine, config: BarrierConfig, observer: Observer) -> list[ProbeResult]:
+    """One result a transport. A transport asked for by name that cannot run raises UsageError."""
+
+    def measure(transport: Transport, result: ProbeResult) -> None:
+        _measure(machine, transport, config, observer, result)
+
+    return run_parts(NAME, runnable(machine, config.transport), lambda transport: METHOD, measure, observer)
+
+
+def _measure(
+    machine: Machine, transport: Transport, config: BarrierConfig, observer: Observer, result: ProbeResult
+) -> None:
+    """Raises Hung."""
+    effort = Effort.of(machine, config)
+    result.effort = asdict(effort)
+    for size in _world_sizes(machine, transport, config):
+        _measure_world(machine, transport, size, config, effort, observer, result)
+    failed = [check for check in result.checks if not check["passed"]]
+    result.verdict = _verdict(result.rows)
+    if failed:
+        result.status = Status.FAIL
+        result.reason = f"{failed[0]['name']}: {failed[0]['text']}"
+    elif not _measured(result.rows):
+        result.status = Status.ERROR
+        result.reason = next((row["reason"] for row in result.rows), None)
+
+
+def _world_sizes(machine: Machine, transport: Transport, config: BarrierConfig) -> list[int]:
+    if transport == "self":
+        return [2]
+    count = len(machine.devices)
+    return list(range(2, count + 1)) if config.sweep else [count]
+
+
+def _measured(rows: list[Row]) -> list[Row]:
+    return [row for row in rows if row["mean_period_us"] is not None]
+
+
+def _verdict(rows: list[Row]) -> str:
+    """Of the most ranks: the strongest order, in the mode that has the least beside it, and what the order costs."""
+    measured = _measured(rows)
+    if not measured:
+        return "nothing was measured"
+    orders: list[Order] = list(ORDERS)
+    best = min(measured, key=lambda row: (-row["world"], MODES.index(row["mode"]), orders.index(row["order"])))
+    article = "an" if best["order"] == "article" else "a"
+    text = (
+        f"{best['world']} ranks pass {article} {best['order']} barrier in {micros(best['mean_period_us'])} µs"
+        f" ({best['mode']}, mean period)"
+    )
+    beside = [row for row in measured if (row["world"], row["mode"]) == (best["world"], best["mode"])]
+    floor = next((row["mean_period_us"] for row in beside if row["order"] == "floor"), None)
+    if floor is None or best["order"] == "floor":
+        return text
+    return f"{text}, {micros(best['mean_period_us'] - floor)} µs above the floor of relaxed signals"
+
+
+def _measure_world(
+    machine: Machine,
+    transport: Transport,
+    size: int,
+    config: BarrierConfig,
+    effort: Effort,
+    observer: Observer,
+    result: ProbeResult,
+) -> None:
+    world = World.build(machine, transport, size, rows=2)
+    if config.inject:
+        _inject(machine, world, config)
+        result.checks.append(survived(config.inject))
+    barriers = []
+    for order in config.orders:
+        observer.progress(f"{transport}, {size} ranks: compiling {order}")
+        barriers.append(Barrier(machine, world, order, config))
+    observer.progress(f"{transport}, {size} ranks: does it block?")
+    for check in _self_tests(machine, world, config):
+        result.checks.append(check)
+    for mode in config.modes:
+        observer.progress(f"{transport}, {size} ranks: {mode}")
+        reasons = {barrier: _why_not(machine, barrier, mode) for barrier in barriers}
+        measure = {"in-kernel": _in_kernel, "launched": _launched, "graph": _in_graph}[mode]
+        able = [barrier for barrier in barriers if reasons[barrier] is None]
+        for barrier, figures in measure(able, config, effort, result.samples):
+            result.rows.append(_row(barrier, mode) | figures)
+        for barrier, reason in reasons.items():
+            if reason is not None:
+                result.rows.append(_row(barrier, mode) | {"mean_period_us": None, "reason": reason})
+    damage = world.damaged_guards()
+    text = f"{size} ranks: {'; '.join(damage) or 'untouched'}"
+    result.checks.append({"name": "guard words", "passed": not damage, "text": text})
+    for barrier in barriers:
+        barrier.free()
+    world.free()
+
+
+def _why_not(machine: Machine, barrier: Barrier, mode: Mode) -> str | None:
+    """Why this barrier cannot be measured in that mode, or None."""
+    if barrier.order == "floor" and mode != "in-kernel":
+        return FLOOR_NEEDS
+    return machine.missing("graphs") if mode == "graph" else None
+
+
+def _row(barrier: Barrier, mode: Mode) -> Row:
+    """What was done; figures come beside it."""
+    return {
+        "world": barrier.world.size,
+        "order": barrier.order,
+        "mode": mode,
+        "blocks": barrier.blocks,
+        "threads": barrier.threads,
+        "nanosleep_ns": barrier.nanosleep_ns,
+        "slot_poll_cycles": barrier.world.poll_cycles,
+    }
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+def _in_kernel(
+    barriers: list[Barrier], config: BarrierConfig, effort: Effort, samples: dict[str, Any]
+) -> Iterator[tuple[Barrier, Row]]:
+    """Orders take turns launch by launch, so that drift hits all of them alike."""
+    rounds = effort.rounds + config.warmup
+    slowest: dict[Order, list[np.ndarray]] = {barrier.order: [] for barrier in barriers}
+    means: dict[Order, list[float]] = {barrier.order: [] for barrier in barriers}
+    for _ in range(effort.launches):
+        for barrier in barriers:
+            machine = barrier.world.machine
+            finished(machine.run(barrier.rounds(rounds), config.timeout_s), f"{barrier.order} in-kernel")
+            slowest[barrier.order].append(max_over_ranks(barrier.read_periods_ns(rounds))[config.warmup :] / 1e3)
+            means[barrier.order].append(float(barrier.read_spans_ns().max()) / rounds / 1e3)
+    for barrier in barriers:
+        launches = slowest[barrier.order]
+        world = barrier.world
+        samples[f"{world.transport}/{world.size}/{barrier.order}/period_us"] = np.array(launches)
+        yield (
+            barrier,
+            {
+                "rounds": effort.rounds,
+                "warmup": config.warmup,
+                "launches": effort.launches,
+                **summarise(np.concatenate(launches), "period_us"),
+                **median_interval([float(np.median(launch)) for launch in launches]).row("period_us_of_launches"),
+                "mean_period_us": float(np.median(means[barrier.order])),
+            },
+        )
+
+
+def _launched(
+    barriers: list[Barrier], config: BarrierConfig, effort: Effort, samples: dict[str, Any]
+) -> Iterator[tuple[Barrier, Row]]:
+    """NODES launches of one barrier each, back to back on every GPU."""
+    for barrier in barriers:
+        machine = barrier.world.machine
+        launches = [launch for _ in range(NODES) for launch in barrier.once()]
+        outcomes = [
+            finished(machine.run(launches, config.timeout_s), f"{barrier.order}, one launch a barrier")
+            for _ in range(effort.replays + 1)
+        ]
+        yield barrier, _replay_row(barrier, "launched", outcomes[1:], samples)
+
+
+def _in_graph(
+    barriers: list[Barrier], config: BarrierConfig, effort: Effort, samples: dict[str, Any]
+) -> Iterator[tuple[Barrier, Row]]:
+    """A CUDA graph of NODES barriers, replayed."""
+    for barrier in barriers:
+        graph = barrier.world.machine.graph([launch for _ in range(NODES) for launch in barrier.once()])
+        outcomes = [
+            finished(graph.run(config.timeout_s), f"{barrier.order} in a graph") for _ in range(effort.replays + 1)
+        ]
+        yield barrier, _replay_row(barrier, "graph", outcomes[1:], samples)
+
+
+def _replay_row(barrier: Barrier, mode: str, outcomes: list[Outcome], samples: dict[str, Any]) -> Row:
+    periods = np.array([min(outcome.elapsed_ns.values()) / NODES / 1e3 for outcome in outcomes])
+    world = barrier.world
+    samples[f"{world.transport}/{world.size}/{barrier.order}/{mode}/period_us"] = periods
+    figures = summarise(periods, "period_us")
+    if len(periods) == 1:
+        alone = dict.fromkeys(f"period_us_{name}" for name in ("min", "p50", "p95", "max"))
+        figures |= alone | {"period_us_reason": f"one run of {NODES} barriers gives a mean; -n does not change that"}
+    return {
+        "rounds": NODES,
+        "warmup": NODES,
+        "launches": len(outcomes),
+        **figures,
+        **median_interval(periods).row("period_us_of_launches"),
+        "mean_period_us": float(periods.mean()),
+    }
+
+
+# -- does it block? ---------------------------------------------------------------------------------------------------
+
+
+def _self_tests(machine: Machine, world: World, config: BarrierConfig) -> Iterator[Row]:
+    """One rank starts a round late: no other rank may leave that round before. The same test must fail on
+    a barrier without its wait.
+
+    Each of the others was there before the late rank began to be late, since that one had passed earlier rounds with
+    them; so by its own timer the whole kernel takes at least the delay, however the launches were staggered.
+    """
+    for order in config.orders:
+        late, shortest = _least_span_us(Barrier(machine, world, order, config, inject=True))
+        yield {
+            "name": f"{order} barrier blocks",
+            "passed": shortest >= late - TIMER_STEP_US,
+            "text": f"{world.size} ranks: one {late:.0f} µs late, no other leaves before {shortest:.1f} µs",
+        }
+    late, shortest = _least_span_us(Barrier(machine, world, "publishing", config, no_wait=True, inject=True))
+    yield {
+        "name": "control without a wait is caught",
+        "passed": shortest < late * 0.5,
+        "text": f"{world.size} ranks: one {late:.0f} µs late, another leaves after {shortest:.1f} µs",
+    }
+
+
+def _least_span_us(barrier: Barrier) -> tuple[float, float]:
+    """How late one rank was, long beside the kernel without it, and the shortest time that any other rank spent in
+    the kernel; frees the barrier."""
+    machine, config = barrier.world.machine, barrier.config
+    delay_ns = 0
+    for _ in range(2):  # the first run of a kernel is slow for reasons of its own
+        launches = barrier.rounds(SELF_TEST_ROUND + 1, DELAY, rank=0, round_=SELF_TEST_ROUND, delay_ns=delay_ns)
+        finished(machine.run(launches, config.timeout_s), f"self-test of {barrier.order}")
+        shortest_ns = float(barrier.read_spans_ns()[1:].min())
+        late_ns, delay_ns = delay_ns, int(max(DELAY_NS, min(DELAY_SPANS * shortest_ns, config.timeout_s / 4 * 1e9)))
+    barrier.free()
+    return late_ns / 1e3, shortest_ns / 1e3
+
+
+# -- failures on request ----------------------------------------------------------------------------------------------
+
+
+def _inject(machine: Machine, world: World, config: BarrierConfig) -> None:
+    """Makes the failure that was asked for. A stall is survived; everything else must end as a hang."""
+    assert config.inject is not None
+    if config.inject == "beyond-residency":
+        probe = Barrier(machine, world, "publishing", config)
+        room = machine.resident_blocks(0, probe.rounds_kernel, probe.threads, INJECTION_SHARED_BYTES)
+        barrier = Barrier(machine, world, "publishing", config.model_copy(update={"blocks": room + 1}))
+        launches = barrier.rounds(1)
+        during = f"a grid of {room + 1} blocks a rank where {room} are resident"
+    else:
+        barrier = Barrier(machine, world, "publishing", config, inject=True)
+        kind = {"dead-rank": DIE, "drop-signal": DROP}.get(config.inject, DELAY)
+        delay_ns = amount(config.inject) * 1000
+        # a dropped signal only shows if no later one follows: sequences heal
+        launches = barrier.rounds(SELF_TEST_ROUND, kind, rank=world.size - 1, round_=SELF_TEST_ROUND, delay_ns=delay_ns)
+        during = f"--inject {config.inject}"
+    finished(machine.run(launches, config.timeout_s), during)

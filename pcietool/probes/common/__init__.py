@@ -1,0 +1,1 @@
+"""What several probes share: the ranks and their slots, hangs, injections, parts."""

@@ -1,0 +1,168 @@
+"""compare-nccl: our barrier and all-reduce beside NCCL's and others', by turns in one run, like with like.
+
+One part with ours alone for each transport, one part a contender, one with the crossover sizes. Must not know how a
+contender works: it lives in processes of its own (`contenders.team`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from pcietool.contenders.catalog import CONTENDERS
+from pcietool.contract.results import Observer, ProbeResult, Row, Status
+from pcietool.errors import UsageError
+from pcietool.machines.base import Machine
+from pcietool.probes.barrier.kernel import ORDERS
+from pcietool.probes.common.hangs import Hung, finished, hung
+from pcietool.probes.common.world import World, why_not
+from pcietool.probes.compare.allreduce_kernel import AllReduce, Control
+from pcietool.probes.compare.config import CompareConfig, CompareMode, CompareTransport, Effort
+from pcietool.probes.compare.crossover import crossovers
+from pcietool.probes.compare.match import Match
+from pcietool.probes.compare.ours import OurAllReduce, OurBarrier, Ours, WrongSumsError
+from pcietool.stats import median_interval
+from pcietool.units import micros
+
+NAME = "compare-nccl"
+TRANSPORTS: tuple[CompareTransport, ...] = ("peer", "host")
+NOT_EMULATED = "NCCL, NVSHMEM and torch need real GPUs and cannot be emulated: only our side is shown"
+METHOD_ALONE = (
+    "ours alone; in-kernel: globaltimer around all rounds divided by their number, slowest rank, all-reduce with every"
+    " sum checked in the kernel; graph and eager: GPU events around all of a graph or of as many launches, divided by"
+    " their number, shortest GPU"
+)
+METHOD_CROSSOVER = "the smallest size from which on theirs is faster at every size measured, by the median ratio"
+CONTROL_ROUNDS = 6
+
+
+def run(machine: Machine, config: CompareConfig, observer: Observer) -> list[ProbeResult]:
+    """Results as they come. Raises UsageError for a transport that was asked for by name and cannot run."""
+    results: list[ProbeResult] = []
+    for result in _results(machine, config, observer):
+        results.append(result)
+        observer.result(result)
+        if result.hang and result.hang["limit"] == "host join timeout":
+            break  # the GPUs are lost to this process
+    return results
+
+
+def _results(machine: Machine, config: CompareConfig, observer: Observer) -> Iterator[ProbeResult]:
+    for transport in TRANSPORTS:
+        if config.transport not in (transport, "all", None):
+            continue
+        reason = why_not(machine, transport, alone=())
+        if reason and config.transport == transport:
+            raise UsageError(f"--transport {transport}: {reason.split(';')[0]}")
+        if reason:
+            yield ProbeResult(NAME, Status.WAIVED, "not run", transport, METHOD_ALONE, reason=reason.split(";")[0])
+            continue
+        yield from _on_transport(machine, transport, config, observer)
+
+
+def _on_transport(
+    machine: Machine, transport: CompareTransport, config: CompareConfig, observer: Observer
+) -> Iterator[ProbeResult]:
+    effort = Effort.of(machine.backend, config)
+    world = World.build(machine, transport, len(machine.devices), rows=2)
+    alone = _alone(world, config, effort, observer)
+    yield alone
+    if machine.backend == "emulated" or alone.status not in (Status.PASS, Status.WAIVED):
+        return
+    rows: list[Row] = []
+    for name in config.contenders:
+        contender = CONTENDERS[name]
+        if contender.path != transport:
+            continue
+        result = Match(contender, world, config, effort, observer, os.environ).play()
+        rows += result.rows
+        yield result
+        if result.hang and result.hang.get("gpus_lost", True):  # ours hung, or theirs took the GPUs along
+            return
+    table = crossovers(rows)
+    if table:
+        yield ProbeResult(f"{NAME}: crossover", Status.INFO, _crossover_text(table), transport, METHOD_CROSSOVER, table)
+
+
+# -- ours alone -------------------------------------------------------------------------------------------------------
+
+
+def _alone(world: World, config: CompareConfig, effort: Effort, observer: Observer) -> ProbeResult:
+    """What ours takes in every order, mode and size, and whether its sums are right."""
+    machine, transport = world.machine, world.transport
+    result = ProbeResult(f"{NAME}: ours", Status.PASS, "", transport, METHOD_ALONE)
+    observer.begin(result)
+    try:
+        observer.progress(f"{transport}: does our all-reduce notice wrong data?")
+        result.checks = [_control(world, control, config.timeout_s) for control in ("torn", "corrupt")]
+        for ours, nbytes in _all_of_ours(world, config, effort):
+            observer.progress(f"{transport}, ours alone: {ours.label}, {ours.mode}, {nbytes or 0} bytes")
+            turns = [ours.turn(turn * (effort.replays + 1)) for turn in range(effort.pairs)]
+            ours.free()
+            interval = median_interval(turns)
+            result.rows.append(
+                {"ours": ours.label, "mode": ours.mode, "bytes": nbytes, **interval.row("ours_us"), "turns": len(turns)}
+            )
+    except Hung as stopped:
+        hang = hung(result.name, transport, METHOD_ALONE, stopped.hang, stopped.during)
+        hang.rows, hang.checks = result.rows, result.checks
+        return hang
+    except WrongSumsError as wrong:
+        result.checks.append({"name": "all-reduce", "passed": False, "text": str(wrong)})
+    else:
+        if any(row["bytes"] for row in result.rows):
+            text = "every element of every round was right"
+            result.checks.append({"name": "all-reduce", "passed": True, "text": text})
+    failed = [check for check in result.checks if not check["passed"]]
+    result.verdict = _alone_text(result.rows)
+    if failed:
+        result.status, result.reason = Status.FAIL, f"{failed[0]['name']}: {failed[0]['text']}"
+    elif machine.backend == "emulated":
+        result.status, result.reason = Status.WAIVED, NOT_EMULATED
+    return result
+
+
+def _all_of_ours(world: World, config: CompareConfig, effort: Effort) -> Iterator[tuple[Ours, int | None]]:
+    for mode in config.modes:
+        for order in ORDERS:
+            if order != "floor" or mode == "in-kernel":
+                yield OurBarrier(world, order, mode, effort, config.timeout_s), None
+        for nbytes in config.all_sizes(world.machine.backend) if _is_alone(mode, world) else ():
+            yield OurAllReduce(world, nbytes, mode, effort, config.timeout_s), nbytes
+
+
+def _is_alone(mode: CompareMode, world: World) -> bool:
+    """Where nobody else reduces. What is measured beside a contender need not be measured alone."""
+    return mode == "in-kernel" or world.machine.backend == "emulated"
+
+
+def _control(world: World, control: Control, timeout_s: float) -> Row:
+    """An all-reduce that is broken on purpose, which must be found out."""
+    allreduce = AllReduce(world, 4, control=control)
+    finished(world.machine.run(allreduce.rounds(CONTROL_ROUNDS), timeout_s), f"{control} all-reduce")
+    found = allreduce.wrong_sums()
+    allreduce.free()
+    return {
+        "name": f"control: a {control} all-reduce is caught",
+        "passed": found is not None,
+        "text": found or "no sum was wrong",
+    }
+
+
+def _alone_text(rows: list[Row]) -> str:
+    def figure(label: str, mode: str) -> str | None:
+        row = next((row for row in rows if row["ours"] == label and row["mode"] == mode), None)
+        return None if row is None else f"{label} {micros(row['ours_us_median'])} µs {mode}"
+
+    wanted = [("publishing barrier", "in-kernel"), ("relaxed barrier", "in-kernel"), (OurAllReduce.label, "in-kernel")]
+    texts = [text for label, mode in wanted if (text := figure(label, mode))]
+    return f"ours: {', '.join(texts)}" if texts else "ours was not measured in a kernel"
+
+
+def _crossover_text(table: list[Row]) -> str:
+    texts = []
+    for row in table:
+        nbytes = row["crossover_bytes"]
+        where = "never up to the largest size" if nbytes is None else f"from {nbytes} bytes on"
+        texts.append(f"{row['contender']} {row['mode']}: {where}")
+    return f"theirs is faster: {'; '.join(texts)}"

@@ -1,0 +1,1 @@
+"""litmus, on the model and on machines."""

@@ -1,0 +1,266 @@
+"""Which outcomes of a litmus test a machine shows, beside those that the model allows.
+
+What is forbidden and seen is a failure; what is allowed and not seen is no news. Must not call anything impossible.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pcietool.contract.results import Observer, ProbeResult, Row, Status
+from pcietool.litmus.describe import outcome_text
+from pcietool.litmus.explore import MAX_STATES, Exploration, explore
+from pcietool.litmus.gaps import gaps
+from pcietool.litmus.model.search import Outcome
+from pcietool.litmus.text.cuda_source import LARGEST, SMALLEST, cuda_source, gpus_of, has_loop, inexpressible
+from pcietool.litmus.text.library import find, load
+from pcietool.litmus.text.parse import parse_litmus
+from pcietool.litmus.text.program import LitmusTest
+from pcietool.machines.base import Machine, Program
+from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.world import no_access
+from pcietool.probes.litmus.machine import PLACEMENTS, Placement, Trials, homes, not_native
+from pcietool.probes.litmus.probe import NAME, complaint, judge, model_row, verdict_of
+from pcietool.units import count
+
+NOT_SHOWN = "not shown for its gaps"
+"""What the model calls forbidden, though it does not show all that PTX allows."""
+CONTROL_TRIALS = 4096
+CONTROL = """PTX overlap
+{{ x=0; }}
+ P0@cta 0,gpu 0         | P1@cta {cta},gpu {gpu}     ;
+ ld.relaxed.sys r0, x   | ld.relaxed.sys r0, x   ;
+ add r0, r0, 1          | add r0, r0, 1          ;
+ st.relaxed.sys x, r0   | st.relaxed.sys x, r0   ;
+exists (x = 1)
+"""
+"""Two threads that overlap lose an increment; two that never meet do not."""
+
+
+class TrialsConfig(BaseModel):
+    """`tests` and `max_states` as in LitmusConfig; `trials` of each test; `place` of None means peer and host."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    tests: tuple[str, ...] = Field(min_length=1)
+    trials: Annotated[int, Field(ge=1, le=10**12)]
+    max_states: int = Field(default=MAX_STATES, ge=1)
+    place: Placement | Literal["all"] | None = None
+    seed: int = Field(default=0, ge=0)
+    timeout_s: Annotated[float, Field(gt=0)] = 2.0
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        if self.place is None:
+            return ("peer", "host")
+        return PLACEMENTS if self.place == "all" else (self.place,)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A test as the model found it, and as the machine runs it."""
+
+    path: Path
+    found: Exploration
+    program: Program | None
+    """None: `reason`."""
+    reason: str | None
+
+
+def run(machine: Machine, config: TrialsConfig, observer: Observer) -> list[ProbeResult]:
+    """One result a placement, one row a test. Raises ConfigError, before anything runs, for tests that are not there
+    or broken."""
+    tests = [(path, load(path)) for path in find(config.tests)]
+    with machine.in_random_order(config.seed) or nullcontext(machine) as weakest:
+        return _run(weakest, tests, config, observer)
+
+
+def _run(
+    machine: Machine, tests: Sequence[tuple[Path, LitmusTest]], config: TrialsConfig, observer: Observer
+) -> list[ProbeResult]:
+    prepared: dict[Path, Prepared] = {}
+
+    def measure(placement: Placement, result: ProbeResult) -> None:
+        result.effort = {"trials": config.trials, "control_trials": CONTROL_TRIALS}
+        result.checks.append(_control(machine, placement, config))
+        for path, test in tests:
+            observer.progress(f"{placement}: {test.name}")
+            if path not in prepared:
+                prepared[path] = _prepare(machine, path, test, config)
+            result.rows.append(_row(machine, prepared[path], placement, config))
+        result.status, result.verdict, result.reason = summary(result.rows)
+
+    return run_parts(NAME, config.placements, _method, measure, observer)
+
+
+def _method(placement: Placement) -> str:
+    where = {
+        "peer": "each variable in the memory of the last thread that reads it",
+        "writer": "each variable in the memory of the first thread that writes it",
+        "host": "all variables in pinned host memory",
+    }
+    return (
+        f"{where[placement]}; each trial on words of its own; seen: trials that end as the question asks; outcomes: how"
+        " many different ones were seen"
+    )
+
+
+def _prepare(machine: Machine, path: Path, test: LitmusTest, config: TrialsConfig) -> Prepared:
+    found = explore(test, config.max_states)
+    reason = _why_not(machine, found)
+    return Prepared(path, found, None if reason else machine.load_text(path.name, cuda_source(test)), reason)
+
+
+def _why_not(machine: Machine, found: Exploration) -> str | None:
+    """Why this machine cannot run the test, wherever its variables lie."""
+    needed, there = len(gpus_of(found.test)), len(machine.devices)
+    if reason := inexpressible(found.test):
+        return reason
+    if machine.backend == "cuda" and has_loop(found.test):
+        return "has a loop, which may block; runs on the model and emulated only"
+    if needed > there:
+        return f"needs {needed} GPUs and there {'is one' if there == 1 else f'are {there}'}"
+    if any(not SMALLEST <= value <= LARGEST for outcome in found.outcomes for value in outcome):
+        return "ends with a value that does not fit 32 bits"
+    return None
+
+
+def _row(machine: Machine, prepared: Prepared, placement: Placement, config: TrialsConfig) -> Row:
+    found = prepared.found
+    test = found.test
+    status, fault = judge(found)
+    row = model_row(prepared.path, found, status, fault) | {
+        "place": placement,
+        "seed": config.seed,
+        "trials": None,
+        "seen": None,
+        "outcome_count": None,
+        "note": None,
+        "elapsed_us": None,
+        "reason": prepared.reason,
+    }
+    waived = {"status": max(status, Status.WAIVED, key=_severity).value}
+    if prepared.program is None:
+        return row | waived
+    if placement != "host" and (blocked := no_access(machine, len(gpus_of(test)))):
+        return row | waived | {"reason": f"{blocked}; --place host works without"}
+    places = homes(test, placement)
+    doubt = not_native(machine, test, places)
+    if doubt and has_loop(test):
+        return row | waived | {"reason": f"{doubt}: its loop may never end"}
+    trials = Trials(machine, test, prepared.program, places, config.seed)
+    counts, elapsed_ns = trials.run(config.trials, config.timeout_s)
+    trials.free()
+    return row | judged(found, counts, doubt) | {"elapsed_us": elapsed_ns / 1e3, "reason": doubt}
+
+
+# -- what it means ----------------------------------------------------------------------------------------------------
+
+
+def summary(rows: Sequence[Row]) -> tuple[Status, str, str | None]:
+    """(status, verdict, reason) of all tests; those that were waived only count if nothing else ran."""
+    ran = [row for row in rows if row["trials"]]
+    waived = len(rows) - len(ran)
+    statuses = [Status(row["status"]) for row in rows]
+    status = max([one for one in statuses if one is not Status.WAIVED] or statuses, key=_severity)
+    if not ran:
+        return status, "nothing ran", next(row["reason"] for row in rows)
+    texts = []
+    for verdict in ("allowed", "forbidden", "undecided", NOT_SHOWN):
+        group = [row for row in ran if _kind(row) == verdict]
+        if group:
+            texts.append(f"{sum(row['seen'] > 0 for row in group)} of {len(group)} {verdict}")
+    tests = "1 test" if len(ran) == 1 else f"{len(ran)} tests"
+    left_out = f"; {waived} waived" if waived else ""
+    text = f"{tests}, {count(ran[0]['trials'])} trials each; seen of what the model calls: {', '.join(texts)}{left_out}"
+    return status, text, complaint(rows)
+
+
+def _kind(row: Row) -> str:
+    """The verdict, unless it is one that the model's gaps leave open."""
+    is_open = row["verdict"] == "forbidden" and row["gaps"] and row["expected"] != "forbidden"
+    return NOT_SHOWN if is_open else str(row["verdict"])
+
+
+def is_forbidden(found: Exploration, outcome: Outcome) -> bool:
+    """Whether PTX does not allow it. What falls into a gap of the model is only known from who wrote the test."""
+    if outcome in found.outcomes or not found.complete:
+        return False
+    expected = found.test.expectation
+    return not gaps(found.test) or (
+        expected.stated and expected.verdict == "forbidden" and _is_sought(found.test, outcome)
+    )
+
+
+def judged(found: Exploration, counts: Counter[Outcome], not_native: str | None) -> Row:
+    """The part of a row that says what was seen. `not_native`: why the model's promise does not hold here."""
+    trials = count(counts.total())
+    seen = sum(number for outcome, number in counts.items() if _is_sought(found.test, outcome))
+    forbidden = [outcome for outcome in sorted(counts) if is_forbidden(found, outcome)]
+    status, fault = judge(found)
+    note = None
+    if forbidden:
+        which = ", ".join(f"{outcome_text(found, outcome)} {_times(counts[outcome])}" for outcome in forbidden)
+        note = f"forbidden: {which}"
+        status = max(status, Status.INFO if not_native else Status.FAIL, key=_severity)
+        fault = fault if not_native else f"{note} of {trials}"
+    elif seen and verdict_of(found) != "allowed":
+        note = "seen, though the model does not show it"
+        status = max(status, Status.INFO, key=_severity)
+    elif not seen and verdict_of(found) != "forbidden":
+        note = f"not seen in {trials}"
+        status = max(status, Status.INFO, key=_severity)
+    return {
+        "status": status.value,
+        "failed": fault and f"{found.test.name}: {fault}",
+        "trials": counts.total(),
+        "seen": seen,
+        "outcome_count": len(counts),
+        "outcomes": [
+            {
+                "text": outcome_text(found, outcome),
+                "sought": _is_sought(found.test, outcome),
+                "shown_by_model": outcome in found.outcomes,
+                "count": counts[outcome],
+            }
+            for outcome in sorted(found.outcomes.keys() | counts.keys())
+        ],
+        "note": note,
+    }
+
+
+def _is_sought(test: LitmusTest, outcome: Outcome) -> bool:
+    return test.question.proposition(dict(zip(test.question.items, outcome, strict=True)))
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{count(number)} times"
+
+
+def _severity(status: Status) -> int:
+    return list(Status).index(status)
+
+
+def _control(machine: Machine, placement: Placement, config: TrialsConfig) -> Row:
+    """Threads that never overlap show nothing, whatever the machine does."""
+    alone = len(machine.devices) == 1 or (placement != "host" and no_access(machine, 2) is not None)
+    test = parse_litmus(CONTROL.format(cta=int(alone), gpu=int(not alone)))
+    program = machine.load_text("overlap.litmus", cuda_source(test))
+    trials = Trials(machine, test, program, homes(test, placement), config.seed)
+    counts, _ = trials.run(CONTROL_TRIALS, config.timeout_s)
+    trials.free()
+    lost = sum(number for outcome, number in counts.items() if _is_sought(test, outcome))
+    return {
+        "name": "control: threads overlap",
+        "passed": lost > 0,
+        "severity": "warn",
+        "text": f"a load and a store by each of two threads lost an increment in {count(lost)} of"
+        f" {count(CONTROL_TRIALS)} trials",
+    }

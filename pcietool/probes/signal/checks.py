@@ -1,0 +1,121 @@
+"""What signal-latency is sure of: that values and data were right, that wrong ones are caught, that times can be true.
+
+Must not measure latencies (`signal_trials`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pcietool.contract.results import Row, Status
+from pcietool.machines.base import Machine
+from pcietool.probes.common.injections import amount
+from pcietool.probes.common.world import World
+from pcietool.probes.signal.ping_pong import Form, Game, Table
+from pcietool.probes.signal.roles import Injection, Kind, Pair
+from pcietool.units import micros
+
+ROUNDS = 6
+"""Of a self-test; injections begin in round 4."""
+PAYLOAD_BYTES = 64
+PLAUSIBLE_PCIE_US = (0.4, 10.0)
+"""One way over PCIe; anything outside is an error of measurement, or the cost of a launch."""
+INJECTIONS = {
+    "dead-rank": Injection.DIE,
+    "drop-signal": Injection.DROP,
+    "corrupt-payload": Injection.CORRUPT,
+    "early-signal": Injection.EARLY,
+    "stall": Injection.DELAY,
+}
+CHECKED = Form(payload=True, checked=True, inject=True)
+
+
+def self_tests(table: Table, pairs: Sequence[Pair]) -> list[Row]:
+    """All pairs at once with every polled value checked, and the same with something wrong, which must be noticed."""
+    wrong = _wrong(table, pairs, Injection.NONE)
+    fine = f"{len(pairs)} pairs, {ROUNDS} rounds: no slot went back, every word right"
+    checks: list[Row] = [{"name": "values and payloads", "passed": not wrong, "text": "; ".join(wrong[:3]) or fine}]
+    controls = (("a wrong word", Injection.CORRUPT), ("a slot that goes back", Injection.BACK))
+    for name, injection in controls:
+        caught = _wrong(table, pairs[:1], injection)
+        text = caught[0] if caught else "nobody noticed"
+        checks.append({"name": f"control: {name} is caught", "passed": bool(caught), "text": text})
+    return checks
+
+
+def _wrong(table: Table, pairs: Sequence[Pair], injection: Injection) -> list[str]:
+    return _play(table, pairs, CHECKED, injection, PAYLOAD_BYTES, during="self-test")
+
+
+def _play(
+    table: Table, pairs: Sequence[Pair], form: Form, injection: Injection, payload: int, during: str, delay_ns: int = 0
+) -> list[str]:
+    """Plays with the one who answers in the last pair misbehaving; what players found wrong."""
+    roles = [role for pair in pairs for role in table.pair(pair, "local")]
+    roles[-1] = replace(roles[-1], injection=injection, delay_ns=delay_ns)
+    assert roles[-1].kind is Kind.ANSWERS
+    game = Game(table, form, roles, ROUNDS, payload)
+    wrong = game.play(during).wrong()
+    game.free()
+    return wrong
+
+
+def inject(table: Table, name: str, pair: Pair) -> list[str]:
+    """The failure that the user asked for. Raises Hung for those that end in a hang; else what was found wrong."""
+    kind, _, _ = name.partition("=")
+    payload = kind in ("corrupt-payload", "early-signal")
+    form, nbytes = Form(payload=payload, inject=True), table.most_payload if payload else 0
+    return _play(table, [pair], form, INJECTIONS[kind], nbytes, f"--inject {name}", amount(name) * 1000)
+
+
+def payload_check(wrong: Sequence[str], rows: Sequence[Row]) -> Row:
+    """Of the payloads that travelled while the time was taken."""
+    sizes = sum(bool(row.get("payload_bytes")) for row in rows)
+    more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    fine = f"every word right in {sizes} sizes"
+    return {"name": "payloads", "passed": not wrong, "text": f"{wrong[0]}{more}" if wrong else fine}
+
+
+def guard_check(world: World) -> Row:
+    damage = world.damaged_guards()
+    return {"name": "guard words", "passed": not damage, "text": "; ".join(damage) or "untouched"}
+
+
+def plausibility(machine: Machine, world: World, matrix: Sequence[Sequence[float | None]], floor: float) -> list[Row]:
+    """Can the medians be true? `floor`: one way between two blocks of one GPU, by the same kernel."""
+    medians = [cell for row in matrix for cell in row if cell is not None]
+    least, most = min(medians), max(medians)
+    checks: list[Row] = []
+    if world.transport != "self":
+        text = f"{micros(least)} µs at least, {micros(floor)} µs between two blocks of one GPU"
+        beyond = text if least >= floor else f"{text}: faster than without a link is an error of measurement"
+        checks.append(_doubt("slower than inside one GPU", least >= floor, beyond))
+    if crosses_pcie(machine, world):
+        low, high = PLAUSIBLE_PCIE_US
+        believable = low <= least and most <= high
+        text = f"{micros(least)} to {micros(most)} µs one way, believable from {low:g} to {high:g} µs"
+        doubt = "an error of measurement" if least < low else "a slow link (width, speed, retries)"
+        error = "" if believable else f": {doubt}, or the cost of a launch"
+        checks.append(_doubt("plausible for PCIe", believable, text + error))
+    return checks
+
+
+def crosses_pcie(machine: Machine, world: World) -> bool:
+    if world.transport == "peer":
+        return all(machine.link(*pair).kind == "pcie" for pair in ((0, 1), (1, 0)))
+    return world.transport == "host"
+
+
+def _doubt(name: str, passed: bool, text: str) -> Row:
+    return {"name": name, "passed": passed, "text": text, "severity": "warn"}
+
+
+def judge(checks: Sequence[Row]) -> tuple[Status, str | None]:
+    """(status, reason) of a result with these checks."""
+    failed = [check for check in checks if not check["passed"]]
+    failed.sort(key=lambda check: check.get("severity") == "warn")
+    if not failed:
+        return Status.PASS, None
+    status = Status.WARN if failed[0].get("severity") == "warn" else Status.FAIL
+    return status, f"{failed[0]['name']}: {failed[0]['text']}"

@@ -1,0 +1,243 @@
+"""The ping-pong kernel on one world: which roles its blocks get, and their launches.
+
+Must not decide what is compared, or what is right (`signal`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from pcietool.machines.base import Buffer, Kernel, Launch, on_device
+from pcietool.probes.common.hangs import finished
+from pcietool.probes.common.world import World
+from pcietool.probes.signal.roles import FAULT, RESULT, ROLE, VECTOR, Kind, Pair, Played, Role
+from pcietool.protocol.slots import GUARD_BYTES
+
+Poll = Literal["local", "remote"]
+"""Where the slot lies that a block polls: with the block itself, or across the link with the one who writes it."""
+Load = Literal["none", "push", "pull", "both"]
+Wait = Literal["acquire", "relaxed-fence", "acquire-polls"]
+WAITS: dict[Wait, int] = {"acquire": 0, "relaxed-fence": 1, "acquire-polls": 2}
+
+MAX_ROUNDS = 8192
+"""Time stamps of one launch wait in shared memory, 4 bytes a round, below the 48 KiB every GPU gives."""
+WORD = 8
+"""Bytes of a payload's word."""
+MIN_PAYLOAD = 128
+"""Payloads of a world's pairs lie at least so far apart."""
+
+
+def slot_rows(world: int) -> int:
+    """Row 1 there, row 2 back; then the same two, in the writer's own array, for each rank that polls from afar. Row 0
+    stays free: records use it for words of one GPU."""
+    return 3 + 2 * world
+
+
+@dataclass(frozen=True)
+class Form:
+    """One compile of kernels/signal.cu."""
+
+    wait: Wait = "acquire"
+    nanosleep_ns: int = 0
+    payload: bool = False
+    checked: bool = False
+    inject: bool = False
+
+    def defines(self) -> dict[str, int]:
+        return {
+            "WAIT": WAITS[self.wait],
+            "NANOSLEEP": self.nanosleep_ns,
+            "PAYLOAD": int(self.payload),
+            "CHECKED": int(self.checked),
+            "INJECT": int(self.inject),
+        }
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """How the blocks that move data work: how many of each rank, which its partners share, and how much each moves a
+    pass."""
+
+    movers: int
+    threads: int
+    nbytes: int
+    passes: int
+    """How often a mover does it where it is not told to go on until the players have ended."""
+
+
+class Table:
+    """The slots, payloads and bulk memory of one world, at which all its forms play.
+
+    `reached` is how far its slots have counted: whoever plays next continues there, never anew.
+    """
+
+    def __init__(self, world: World, most_payload: int, bulk: Bulk, timeout_s: float) -> None:
+        self.world = world
+        self.machine = world.machine
+        self.bulk = bulk
+        self.timeout_s = timeout_s
+        self.most_payload = max(most_payload, MIN_PAYLOAD)
+        self.reached = 0
+        ranks = range(world.size)
+        payload_nbytes = 2 * world.size * self.most_payload
+        self._payloads = [
+            self.machine.alloc(world.place_of_slots(r), payload_nbytes, f"payloads of rank {r}") for r in ranks
+        ]
+        self._bulk_memory: dict[tuple[int, bool], Buffer] = {}
+
+    def _bulk_address(self, rank: int, partner: int, index: int, near: bool) -> int:
+        """Where mover `index` finds its part of a rank's bulk data for one partner: near, on the rank's own GPU, or
+        where partners reach it. Allocated when first asked for."""
+        if (rank, near) not in self._bulk_memory:
+            place = on_device(self.world.device_of[rank]) if near else self.world.place_of_slots(rank)
+            nbytes = self.bulk.movers * self.bulk.nbytes * self.world.size
+            self._bulk_memory[rank, near] = self.machine.alloc(place, nbytes, f"bulk data of rank {rank}")
+        return self._bulk_memory[rank, near].address + (partner * self.bulk.movers + index) * self.bulk.nbytes
+
+    # -- roles ------------------------------------------------------------------------------------------------------
+
+    def pair(self, pair: Pair, poll: Poll) -> list[Role]:
+        """The two blocks of a pair."""
+        there, back = self._signal(*pair, 0, poll), self._signal(pair.owner, pair.writer, 1, poll)
+        return [
+            _player(Kind.STARTS, pair.writer, sends=there, waits_for=back),
+            _player(Kind.ANSWERS, pair.owner, sends=back, waits_for=there),
+        ]
+
+    def _signal(self, writer: int, owner: int, way: int, poll: Poll) -> _Signal:
+        """The slot and payload by which `writer` tells `owner`; `way`: 0 there, 1 back."""
+        home, row = (owner, 1 + way) if poll == "local" else (writer, 3 + 2 * owner + way)
+        slot = self.world.slots[home].address + GUARD_BYTES + self.world.slot_map.offset(row, writer)
+        payload = self._payloads[owner].address + (way * self.world.size + writer) * self.most_payload
+        return _Signal(writer, row, slot, payload)
+
+    def movers(self, rank: int, partner: int, load: Load, count: int, passes: int = 0, signals: int = 0) -> list[Role]:
+        """Blocks of `rank` that push to `partner` or pull from it. The last to end signals the slot `signals`."""
+        roles = []
+        for index in range(count):
+            mine = self._bulk_address(rank, partner, index, near=True)
+            theirs = self._bulk_address(partner, rank, index, near=False)
+            role = Role(Kind.MOVES, rank, signals, passes=passes, amount=self.bulk.nbytes // VECTOR)
+            if load in ("push", "both"):
+                roles.append(replace(role, sends=theirs, receives=mine))
+            if load in ("pull", "both"):
+                roles.append(replace(role, sends=mine, receives=theirs))
+        return roles
+
+    def polled_push(self, pair: Pair, pollers: int) -> list[Role]:
+        """The writer pushes bulk data to the owner; so many blocks of the owner poll the writer's memory meanwhile."""
+        end = self._signal(*pair, 0, "remote")
+        poller = Role(Kind.POLLS, pair.owner, mine=end.slot, row=end.row, col=end.writer)
+        movers = self.movers(*pair, "push", self.bulk.movers, self.bulk.passes, signals=end.slot)
+        return movers + [poller] * pollers
+
+    def free(self) -> None:
+        for buffer in (*self._payloads, *self._bulk_memory.values()):
+            buffer.free()
+
+
+class _Signal(NamedTuple):
+    writer: int
+    row: int
+    slot: int
+    payload: int
+
+
+def _player(kind: Kind, rank: int, sends: _Signal, waits_for: _Signal) -> Role:
+    return Role(
+        kind,
+        rank,
+        theirs=sends.slot,
+        mine=waits_for.slot,
+        sends=sends.payload,
+        receives=waits_for.payload,
+        row=waits_for.row,
+        col=waits_for.writer,
+        writer=sends.writer,
+    )
+
+
+class _Board:
+    """One device's part of a game: its roles, and the memory in which they leave what they saw."""
+
+    def __init__(self, table: Table, device: int, roles: Sequence[Role], rounds: int) -> None:
+        self.device = device
+        self.roles = roles
+        blocks = len(roles)
+
+        def alloc(nbytes: int, name: str) -> Buffer:
+            return table.machine.alloc(on_device(device), nbytes, name)
+
+        self.given = alloc(blocks * ROLE.itemsize, "roles")
+        self.given.write(np.array([role.fields() for role in roles], ROLE))
+        self.tally = alloc(8, "tally")
+        self.stamps = alloc(4 * blocks * (rounds + 1), "time stamps")
+        self.results = alloc(blocks * RESULT.itemsize, "results of blocks")
+        self.faults = alloc(blocks * FAULT.itemsize, "faults found")
+
+    def launch(self, kernel: Kernel, threads: int, before: int, rounds: int, words: int) -> Launch:
+        self.tally.fill(0)
+        self.faults.fill(0)
+        movers = sum(role.kind is Kind.MOVES for role in self.roles)
+        counts = (len(self.roles) - movers, movers, before, rounds, words)
+        args = (self.given, *counts, self.tally, self.stamps, self.results, self.faults)
+        return Launch(self.device, kernel, len(self.roles), threads, args, shared=4 * (rounds + 1))
+
+    def read_into(self, played: Played, rounds: int) -> None:
+        played.results += list(self.results.read(RESULT))
+        played.faults += list(self.faults.read(FAULT))
+        played.stamps += list(self.stamps.read(np.uint32).reshape(-1, rounds + 1))
+
+    def free(self) -> None:
+        for buffer in (self.given, self.tally, self.stamps, self.results, self.faults):
+            buffer.free()
+
+
+class Game:
+    """Roles that can play again and again, in one launch on every device that has one."""
+
+    def __init__(self, table: Table, form: Form, roles: Sequence[Role], rounds: int, payload: int = 0) -> None:
+        """`payload`: bytes with each signal, whole words."""
+        self.table = table
+        self.rounds = rounds
+        self.words = payload // WORD
+        self.kernel = table.machine.load("signal.cu", form.defines()).kernel("ping_pong")
+        moving = table.bulk.threads if any(role.kind is Kind.MOVES for role in roles) else 1
+        self.threads = max(moving, min(-(-self.words // 32) * 32, table.bulk.threads))
+        device_of = table.world.device_of
+        self._boards = [
+            _Board(table, device, [role for role in roles if device_of[role.rank] == device], rounds)
+            for device in sorted({device_of[role.rank] for role in roles})
+        ]
+
+    def play(self, during: str) -> Played:
+        """One launch. Raises Hung, which says what it happened `during`."""
+        table = self.table
+        launches = [
+            board.launch(self.kernel, self.threads, table.reached, self.rounds, self.words) for board in self._boards
+        ]
+        finished(table.machine.run(launches, table.timeout_s), during)
+        table.reached += max(self.rounds, 1)
+        played = Played([role for board in self._boards for role in board.roles])
+        for board in self._boards:
+            board.read_into(played, self.rounds)
+        return played
+
+    def free(self) -> None:
+        for board in self._boards:
+            board.free()
+
+
+def loaded(table: Table, pairs: Iterable[Pair], load: Load) -> list[Role]:
+    """Bulk traffic in both directions of each of these pairs."""
+    if load == "none":
+        return []
+    directions = sorted({way for a, b in pairs for way in ((a, b), (b, a))})
+    partners = Counter(rank for rank, _ in directions)
+    counts = {rank: max(1, table.bulk.movers // number) for rank, number in partners.items()}
+    return [role for rank, partner in directions for role in table.movers(rank, partner, load, counts[rank])]

@@ -1,0 +1,373 @@
+"""One push of rows in chunks: its memory, its launches, and whether every byte arrived.
+
+Must not decide which pushes are worth making, nor what a rate means; `watermark` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pcietool.errors import DriverError, UsageError
+from pcietool.machines.base import Buffer, Kernel, Launch, Machine, on_device
+from pcietool.probes.common.hangs import finished
+from pcietool.probes.common.world import Transport, World
+from pcietool.probes.watermark.copies import FIRST_ROW, SHIFTS_A_CONSUMER, EngineCopies, Injection, source_shift
+from pcietool.probes.watermark.streams import VECTOR_BYTES, Part, Pattern, Shape, parts_of
+from pcietool.protocol.checksum import LANES, added_lanes, row_sums
+from pcietool.protocol.chunks import LARGEST_COUNT, ChunkPlan
+
+StorePath = Literal["vector", "bulk"]
+"""How a kernel copies."""
+Path = Literal["vector", "bulk", "engine"]
+
+INJECTIONS: Mapping[Injection, int] = {"none": 0, "swap": 1, "early": 2, "drop": 3}
+BULK_SHARED_BYTES_A_GROUP = 4 * 8192
+"""STAGES * TILE_BYTES of kernels/watermark.cu."""
+TRIAL_DEADLINE_S = 2.0
+ROLE = np.dtype([(name, "<u4") for name in ("rank", "produces", "block", "blocks", "first_peer", "peers")])
+ENDPOINT = np.dtype([(name, "<u8") for name in ("slots", "data", "source", "sums")])
+
+
+@dataclass(frozen=True)
+class WrongRow:
+    """A row that did not arrive as it was sent."""
+
+    consumer: int
+    producer: int
+    row: int
+    chunk: int
+    wrong_rows: int
+    """Of the same stream, this one included."""
+
+    def __str__(self) -> str:
+        others = f" and {self.wrong_rows - 1} more rows of that stream" if self.wrong_rows > 1 else ""
+        return f"row {self.row} (chunk {self.chunk}) from rank {self.producer} is wrong at rank {self.consumer}{others}"
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What came of one push."""
+
+    producer_ns: float
+    """From the first block's start until all that was stored has arrived, globaltimer of the slowest producer. By the
+    copy engine: from the start of the first copy to the end of the last signal, by events on their stream."""
+    first_release_ns: float | None
+    """From the consumer's start, on its own timer, slowest consumer; None without signals."""
+    polls: int | None
+    wrong: WrongRow | None
+
+
+class Pusher:
+    """All memory of one pattern on one transport. Sequence numbers only grow, whatever is pushed."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        transport: Transport,
+        pattern: Pattern,
+        world: int,
+        shape: Shape,
+        most_chunks: int,
+        seed: int,
+    ) -> None:
+        """`most_chunks`: of a stream in any push. Raises UsageError where there is too little memory."""
+        self.machine = machine
+        self.shape = shape
+        self.parts = parts_of(pattern, world)
+        self.producers = [part for part in self.parts if part.produces]
+        self.consumers = [part for part in self.parts if not part.produces]
+        self.streams = sum(part.peers for part in self.producers)
+        if self.streams * max(shape.rows, most_chunks) > LARGEST_COUNT:
+            raise UsageError(
+                f"{self.streams} streams of {shape.rows} rows are more than 2^31 - 1 rows; use fewer --rows"
+            )
+        self._sequence = 0
+        self.world = world_ = World.build(machine, transport, world, rows=FIRST_ROW + most_chunks)
+        self.devices = sorted(set(world_.device_of))
+        region = max(shape.nbytes, VECTOR_BYTES)
+        self._data = {
+            part.rank: machine.alloc(
+                world_.place_of_slots(part.rank), world * region, f"rows that rank {part.rank} gets"
+            )
+            for part in self.consumers
+        }
+        self._sums = {
+            part.rank: self._on_device_of(part.rank, max(1, world * shape.rows) * LANES * 8, "checksums")
+            for part in self.consumers
+        }
+        source_rows = shape.rows + SHIFTS_A_CONSUMER * world
+        self._sources = {
+            part.rank: self._on_device_of(part.rank, source_rows * shape.row_bytes, f"rows of rank {part.rank}")
+            for part in self.producers
+        }
+        producer, consumer = self.producers[0].rank, self.producers[0].first_peer
+        self._copies = EngineCopies(
+            world_, producer, consumer, shape.row_bytes, self._sources[producer], self._data[consumer]
+        )
+        blocks = {device: self._most_blocks(device) for device in self.devices}
+        warps = shape.threads // 32
+        self._roles = world_.per_device(ROLE.itemsize * max(blocks.values()), "roles of the blocks")
+        self._stamps = world_.per_device(16 * max(blocks.values()), "time stamps")
+        self._polls = world_.per_device(4 * warps * max(blocks.values()), "polls")
+        self._released = world_.per_device(8 * warps * max(blocks.values()), "times of release")
+        self._elections = world_.per_device(4 * world * world * most_chunks, "finished pieces")
+        self._claims = world_.per_device(4 * world, "claimed parts")
+        self._endpoints = world_.per_device(ENDPOINT.itemsize * world, "endpoints")
+        self._write_endpoints()
+        self._source_sums = {part.rank: self._fill_source(part.rank, source_rows, seed) for part in self.producers}
+
+    # -- how many blocks ----------------------------------------------------------------------------------------------
+
+    def most_sms(self) -> int:
+        """For the producing blocks of one rank, so that everything on its GPU is resident, one block a SM."""
+        return min(
+            (self.machine.devices[device].sms - self._consumer_blocks(device)) // producers
+            for device in self.devices
+            if (producers := sum(part.produces for part in self._parts_on(device)))
+        )
+
+    def groups_of_stream(self, sms: int) -> int:
+        """Groups that push one stream together (in turns with their rank's other streams)."""
+        return max(1, sms * self.shape.groups // max(part.peers for part in self.producers))
+
+    # -- pushing ------------------------------------------------------------------------------------------------------
+
+    def load(self, path: StorePath, *, signals: bool, inject: bool = False) -> Kernel:
+        """Raises CompileError or PtxError where this machine cannot run that path."""
+        defines = {
+            "THREADS": self.shape.threads,
+            "GROUPS": self.shape.groups,
+            "SIGNALS": int(signals),
+            "BULK": int(path == "bulk"),
+            "INJECT": int(inject),
+        }
+        return self.machine.load("watermark.cu", defines).kernel("watermark")
+
+    def push(
+        self,
+        path: StorePath,
+        plan: ChunkPlan,
+        sms: int,
+        timeout_s: float,
+        *,
+        signals: bool = True,
+        injection: Injection = "none",
+        injected: int = 0,
+    ) -> Pushed:
+        """All streams once, each rank's by `sms` blocks. Raises Hung.
+
+        After a hang this object must not be used again: local counters are left in the middle.
+        """
+        self._sequence += 1
+        kernel = self.load(path, signals=signals, inject=injection != "none")
+        roles = {device: self._roles_on(device, sms, signals) for device in self.devices}
+        launches = [
+            self._launch(device, kernel, roles[device], path, plan, INJECTIONS[injection], injected)
+            for device in self._consumers_first()
+            if len(roles[device])
+        ]
+        what = f"{plan.chunk_rows}-row chunks, {path}, {sms} SMs" if signals else f"copy without signals, {path}"
+        finished(self.machine.run(launches, timeout_s), what)
+        return Pushed(
+            producer_ns=max(self._span_ns(part, roles) for part in self.producers),
+            first_release_ns=max(self._first_release_ns(part, roles) for part in self.consumers) if signals else None,
+            polls=self._count_polls(roles) if signals else None,
+            wrong=self._wrong_row(plan) if signals else None,
+        )
+
+    def push_by_engine(
+        self, plan: ChunkPlan, timeout_s: float, *, injection: Injection = "none", injected: int = 0
+    ) -> Pushed:
+        """The one stream of "one-to-one", each chunk one copy by the copy engine with its signal as a stream write
+        behind it; the kernel only consumes. `injection`: as `push`, but not "swap". Raises Hung, and DriverError for a
+        copy or a write that the driver refuses."""
+        self._sequence += 1
+        kernel = self.load("vector", signals=True)
+        roles = {device: self._roles_on(device, 0, signals=True) for device in self.devices}
+        launches = [
+            self._launch(device, kernel, roles[device], "vector", plan, INJECTIONS["none"], 0)
+            for device in self.devices
+            if len(roles[device])
+        ]
+        copies = self._copies.of(plan, self._sequence, injection, injected)
+        outcome = self.machine.run(launches, timeout_s, copy_streams=[copies])
+        finished(outcome, f"{plan.chunk_rows}-row chunks, copy engine")
+        return Pushed(
+            producer_ns=outcome.copy_streams_ns[0],
+            first_release_ns=max(self._first_release_ns(part, roles) for part in self.consumers),
+            polls=self._count_polls(roles),
+            wrong=self._wrong_row(plan),
+        )
+
+    def engine_refusal(self) -> str | None:
+        """Why the driver does not copy or store as `push_by_engine` asks, or None. Tried without any kernel: one that
+        waits for a signal that was refused would hang. The trial's signals are old ones."""
+        plan = ChunkPlan(min(1, self.shape.rows), 1, 1)
+        try:
+            self.machine.run((), TRIAL_DEADLINE_S, copy_streams=[self._copies.of(plan, self._sequence)])
+        except DriverError as error:
+            return str(error)
+        return None
+
+    def copy_by_engine(self) -> float:
+        """The bytes of one stream by the copy engine; ns of GPU time."""
+        source, target = self._sources[self.producers[0].rank], self._data[self.producers[0].first_peer]
+        return self.machine.copy(target, source, self.shape.nbytes, "copy engine")
+
+    def free(self) -> None:
+        per_device = (
+            self._roles, self._stamps, self._polls, self._released, self._elections, self._claims, self._endpoints,
+            self._data, self._sums, self._sources,
+        )  # fmt: skip
+        for buffers in per_device:
+            for buffer in buffers.values():
+                buffer.free()
+        self.world.free()
+
+    # -- memory -------------------------------------------------------------------------------------------------------
+
+    def _on_device_of(self, rank: int, nbytes: int, name: str) -> Buffer:
+        return self.machine.alloc(on_device(self.world.device_of[rank]), nbytes, name)
+
+    def _write_endpoints(self) -> None:
+        endpoints = np.zeros(self.world.size, ENDPOINT)
+        for rank, address in enumerate(self.world.slot_addresses):
+            endpoints[rank]["slots"] = address
+        for name, buffers in (("data", self._data), ("source", self._sources), ("sums", self._sums)):
+            for rank, buffer in buffers.items():
+                endpoints[rank][name] = buffer.address
+        for table in self._endpoints.values():
+            table.write(endpoints)
+
+    def _fill_source(self, rank: int, rows: int, seed: int) -> np.ndarray:
+        """Random rows; returns their checksums, so that nothing is ever compared with what the fabric carried."""
+        words = np.random.default_rng((seed, rank)).integers(
+            0, 2**32, (rows, self.shape.row_bytes // 4), dtype=np.uint32
+        )
+        self._sources[rank].write(words)
+        return row_sums(words)
+
+    # -- launching ----------------------------------------------------------------------------------------------------
+
+    def _parts_on(self, device: int) -> list[Part]:
+        return [part for part in self.parts if self.world.device_of[part.rank] == device]
+
+    def _consumer_blocks(self, device: int) -> int:
+        return self.shape.consumer_blocks * sum(not part.produces for part in self._parts_on(device))
+
+    def _most_blocks(self, device: int) -> int:
+        return self._consumer_blocks(device) + len(self._parts_on(device)) * self.machine.devices[device].sms
+
+    def _consumers_first(self) -> list[int]:
+        return sorted(self.devices, key=lambda device: all(part.produces for part in self._parts_on(device)))
+
+    def _roles_on(self, device: int, sms: int, signals: bool) -> np.ndarray:
+        """One a block, consumers first; dtype ROLE. Without signals there is nothing to consume."""
+        roles = [
+            (part.rank, part.produces, block, blocks, part.first_peer, part.peers)
+            for part in self._parts_on(device)
+            if part.produces or signals
+            for blocks in [sms if part.produces else self.shape.consumer_blocks]
+            for block in range(blocks)
+        ]
+        return np.array(roles, ROLE)
+
+    def _launch(
+        self,
+        device: int,
+        kernel: Kernel,
+        roles: np.ndarray,
+        path: Path,
+        plan: ChunkPlan,
+        injection: int,
+        injected: int,
+    ) -> Launch:
+        self._roles[device].write(roles)
+        pushes = bool(roles["produces"].any())
+        return Launch(
+            device,
+            kernel,
+            grid=len(roles),
+            block=self.shape.threads,
+            args=(
+                self._roles[device],
+                self._endpoints[device],
+                self.world.size,
+                plan.rows,
+                self.shape.row_bytes // VECTOR_BYTES,
+                plan.chunk_rows,
+                plan.piece_rows,
+                self._sequence,
+                self._stamps[device],
+                self._elections[device],
+                self._split(plan),
+                self._claims[device],
+                self._polls[device],
+                self._released[device],
+                injection,
+                injected,
+            ),
+            shared=BULK_SHARED_BYTES_A_GROUP * self.shape.groups if path == "bulk" and pushes else 0,
+            spins=not roles["produces"].all(),
+        )
+
+    def _split(self, plan: ChunkPlan) -> int:
+        """Into how many parts a chunk is read, so that no consuming warp stays idle."""
+        warps = self.shape.consumer_blocks * self.shape.threads // 32
+        return max(1, warps // (plan.chunks * max(part.peers for part in self.consumers)))
+
+    # -- reading ------------------------------------------------------------------------------------------------------
+
+    def _blocks_of(self, part: Part, roles: Mapping[int, np.ndarray]) -> tuple[int, np.ndarray]:
+        """Its device, and which of the blocks there play this part, [blocks] of bool."""
+        device = self.world.device_of[part.rank]
+        return device, (roles[device]["rank"] == part.rank) & (roles[device]["produces"] == part.produces)
+
+    def _stamps_of(self, part: Part, roles: Mapping[int, np.ndarray]) -> np.ndarray:
+        """[blocks, 2] of the launch that ended last: start and end, ns on the device's globaltimer."""
+        device, mine = self._blocks_of(part, roles)
+        stamps: np.ndarray = self._stamps[device].read(np.uint64, 2 * len(mine)).reshape(-1, 2)[mine]
+        return stamps
+
+    def _of_warps(
+        self,
+        buffers: Mapping[int, Buffer],
+        dtype: type[np.unsignedinteger],
+        part: Part,
+        roles: Mapping[int, np.ndarray],
+    ) -> np.ndarray:
+        """[blocks, warps] of what the warps of a part's blocks left in one of `buffers`."""
+        device, mine = self._blocks_of(part, roles)
+        warps = self.shape.threads // 32
+        left: np.ndarray = buffers[device].read(dtype, len(mine) * warps).reshape(-1, warps)[mine]
+        return left
+
+    def _span_ns(self, part: Part, roles: Mapping[int, np.ndarray]) -> float:
+        stamps = self._stamps_of(part, roles)
+        return float(stamps[:, 1].max() - stamps[:, 0].min())
+
+    def _first_release_ns(self, part: Part, roles: Mapping[int, np.ndarray]) -> float:
+        released = self._of_warps(self._released, np.uint64, part, roles)
+        return float(released[released > 0].min() - self._stamps_of(part, roles)[:, 0].min())
+
+    def _count_polls(self, roles: Mapping[int, np.ndarray]) -> int:
+        polls = [self._of_warps(self._polls, np.uint32, part, roles) for part in self.consumers]
+        return sum(int(count.sum(dtype=np.uint64)) for count in polls)
+
+    def _wrong_row(self, plan: ChunkPlan) -> WrongRow | None:
+        """Compares every row's checksum with the one of what was sent in the launch that ended last."""
+        rows = plan.rows
+        for part in self.consumers:
+            sums = self._sums[part.rank].read(np.uint64).reshape(-1, LANES)
+            for producer in part.peers_in(self.world.size):
+                shift = source_shift(part.rank, self._sequence)
+                sent = self._source_sums[producer][shift : shift + rows]
+                wrong = np.flatnonzero(added_lanes(sums[producer * rows : (producer + 1) * rows]) != sent)
+                if wrong.size:
+                    first = int(wrong[0])
+                    return WrongRow(part.rank, producer, first, plan.chunk_of(first), int(wrong.size))
+        return None

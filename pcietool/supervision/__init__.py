@@ -1,0 +1,1 @@
+"""What may hang runs in a child process; this side outlives it."""

@@ -1,0 +1,120 @@
+"""The child process: opens the machine, runs one probe, and sends events through its own pipe.
+
+The pipe is not stdout, so that nothing a library prints can break it. Started only by `supervision.child`:
+`python -m pcietool.supervision.child_main FD`, with a Request on stdin.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+from pcietool.errors import ExitCode
+from pcietool.machines import open_machine
+from pcietool.machines.base import Machine
+from pcietool.machines.description import describe
+from pcietool.supervision.announcing import AnnouncingMachine
+from pcietool.supervision.wire import Request, error_to_fields, result_to_fields, to_line
+
+if TYPE_CHECKING:
+    from pcietool.contract.results import ProbeResult
+
+PR_SET_PDEATHSIG = 1
+"""Of prctl, see linux/prctl.h."""
+
+
+class Events:
+    """The child's end of the pipe; the Observer of its probe."""
+
+    def __init__(self, fd: int) -> None:
+        self._pipe = os.fdopen(fd, "wb", buffering=0)
+        self._begun: ProbeResult | None = None
+        self._rows_sent = self._checks_sent = 0
+
+    def send(self, event: str, **fields: Any) -> None:
+        """Behind what the part in progress has gained, so that the parent has it whatever comes next."""
+        self._send_growth()
+        self._pipe.write(to_line(event, **fields))
+
+    def progress(self, text: str) -> None:
+        self.send("progress", text=text)
+
+    def begin(self, result: ProbeResult) -> None:
+        self.send("begin", result=result_to_fields(result))
+        self._begun = result
+        self._rows_sent, self._checks_sent = len(result.rows), len(result.checks)
+
+    def result(self, result: ProbeResult) -> None:
+        self._begun = None  # the whole goes now
+        self.send("result", result=result_to_fields(result))
+
+    def round(self, what: str, deadline_s: float) -> None:
+        self.send("round", what=what, deadline_s=deadline_s)
+
+    def _send_growth(self) -> None:
+        if self._begun is None:
+            return
+        rows, checks = self._begun.rows[self._rows_sent :], self._begun.checks[self._checks_sent :]
+        if rows or checks:
+            self._rows_sent += len(rows)
+            self._checks_sent += len(checks)
+            self._pipe.write(to_line("grown", rows=rows, checks=checks))
+
+
+def run(request: Request, events: Events) -> None:
+    """Raises what the probe raises."""
+    model, probe = request.load_probe()
+    config = model.model_validate_json(request.config)
+    machine = open_machine(request.backend, request.gpus, request.num_gpus, request.fabric, request.seed)
+    try:
+        events.send("machine", machine=describe(machine))
+        probe(AnnouncingMachine(machine, events.round), config, events)
+    except (Exception, KeyboardInterrupt) as error:
+        _leave_if_stuck(machine, events, error)
+        machine.close()
+        raise
+    _leave_if_stuck(machine, events)
+    events.send("facts", facts=machine.facts())
+    machine.close()
+
+
+def _leave_if_stuck(machine: Machine, events: Events, error: BaseException | None = None) -> None:
+    """With a kernel that never ends, even the ordinary end of the process would wait for it."""
+    if machine.stuck:
+        _say_how_it_ended(events, error)
+        sys.stderr.flush()
+        os._exit(ExitCode.HANG)
+
+
+def _say_how_it_ended(events: Events, error: BaseException | None) -> None:
+    if error is None:
+        events.send("end")
+    elif isinstance(error, Exception):
+        traceback.print_exception(error)
+        events.send("error", **error_to_fields(error))
+    else:
+        events.send("interrupted")
+
+
+def _die_with_parent() -> None:
+    """The kernel kills this process as soon as its parent is gone, whatever it is doing then."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    _die_with_parent()
+    events = Events(int(sys.argv[1]))
+    ending: BaseException | None = None
+    try:
+        run(Request.from_json(sys.stdin.read()), events)
+    except (Exception, KeyboardInterrupt) as error:
+        ending = error
+    _say_how_it_ended(events, ending)
+
+
+if __name__ == "__main__":
+    main()

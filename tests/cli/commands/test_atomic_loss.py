@@ -1,0 +1,72 @@
+"""`pcietool atomic-loss` as a user calls it: exit codes, what stdout says, and one line for what makes no sense."""
+
+import json
+import subprocess
+import sys
+from typing import get_args
+
+import pytest
+
+from pcietool.cli.commands import atomic_loss
+from pcietool.probes.atomics import counting
+
+
+def call(*arguments: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pcietool", "atomic-loss", *arguments]
+    environment = {"COLUMNS": str(columns), "PATH": "", "PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+
+
+def test_loss_is_shown_and_is_no_error() -> None:
+    done = call("--fabric", "pcie5-switch4", "-g", "2", "-n", "8")
+    assert done.returncode == 0, done.stderr
+    first, *_ = done.stdout.splitlines()
+    assert first == "emulated: modelled, not measured · fabric pcie5-switch4"
+    assert "INFO  host  host memory:" in done.stdout
+    assert "control: a plain load and store loses" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_document_has_the_counts() -> None:
+    done = call("--fabric", "h200-nvlink2", "-n", "4", "--transport", "host", "--kind", "atom", "--json", "-")
+    assert done.returncode == 0, done.stderr
+    (probe,) = json.loads(done.stdout)["probes"]
+    assert {"expected", "seen", "lost", "lost_fraction", "repeated_old_values"} <= probe["rows"][0].keys()
+    assert all(isinstance(row["seen"], int) and row["kind"] != "red" for row in probe["rows"])
+
+
+def test_a_dead_rank_is_a_hang() -> None:
+    done = call("--fabric", "h200-nvlink2", "--inject", "dead-rank", "--quiet")
+    assert done.returncode == 4, done.stderr
+    assert "wanted 1, got 0" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--num-gpus", "1", "--transport", "peer"],
+        ["--concurrency", "64"],
+        ["--concurrency", "1x2000"],
+        ["--kind", "red", "--operation", "exch"],
+        ["--home", "4"],
+        ["--inject", "stall=3"],
+        ["--num-gpus", "1", "--inject", "dead-rank"],
+        ["--iters", "100000000", "--concurrency", "8x32"],
+    ],
+)
+def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
+    done = call("--backend", "emulated", "--quiet", *arguments)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pcietool: error: ")
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["--iters", "0"], ["--iters", "-3"], ["--operation", "mul"], ["--scope", "cta"]])
+def test_values_outside_the_options_are_usage_errors(arguments: list[str]) -> None:
+    assert call(*arguments).returncode == 2
+
+
+@pytest.mark.parametrize("name", ["Operation", "Kind", "Scope"])
+def test_the_options_offer_what_the_probe_has(name: str) -> None:
+    assert tuple(getattr(atomic_loss, name)) == get_args(getattr(counting, name))

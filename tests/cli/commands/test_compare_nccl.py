@@ -1,0 +1,66 @@
+"""`pcietool compare-nccl` as a user calls it without GPUs: what it says, exit codes, and one line for nonsense."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pcietool.cli.commands import compare_nccl
+from pcietool.contenders.catalog import CONTENDERS
+from pcietool.probes.compare.config import MODES
+
+SMALL = ("--fabric", "h200-nvlink2", "--sizes", "4", "--mode", "graph")
+
+
+def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pcietool", "compare-nccl", *arguments]
+    environment = {"COLUMNS": "80", "PATH": "", "PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+
+
+def test_without_gpus_a_plain_sentence_and_exit_code_6() -> None:
+    done = call(*SMALL)
+    assert done.returncode == 6, done.stderr
+    text = " ".join(done.stdout.split())
+    assert "NCCL, NVSHMEM and torch need real GPUs and cannot be emulated: only our side is shown" in text
+    assert "emulated: modelled, not measured" in text
+    assert "inline-flag all-reduce" in text
+
+
+def test_the_document_is_the_same_for_a_seed() -> None:
+    one, again = (json.loads(call(*SMALL, "--json", "-").stdout) for _ in range(2))
+    for document in (one, again):
+        del document["run"]
+    assert one == again
+    assert {row["bytes"] for probe in one["probes"] for row in probe["rows"]} == {4, None}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--sizes", "3"],
+        ["--sizes", "0"],
+        ["--sizes", "4,"],
+        ["--sizes", "x"],
+        ["-b", "8", "-e", "4"],
+        ["--sizes", "4", "-b", "4"],
+        ["--sizes", "4", "-f", "4"],
+        ["-e", "32M"],
+        ["--transport", "self"],
+        ["--num-gpus", "1", "--transport", "peer"],
+        ["--init-timeout", "0"],
+        ["--run-timeout", "1e6"],
+    ],
+)
+def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
+    done = call("--fabric", "pcie5-switch4", "--quiet", *arguments)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pcietool: error: ")
+    assert done.stdout == ""
+
+
+def test_the_options_offer_what_the_probe_knows() -> None:
+    assert [each.value for each in compare_nccl.ContenderChoice] == list(CONTENDERS)
+    assert [each.value for each in compare_nccl.ModeChoice] == list(MODES)

@@ -1,0 +1,164 @@
+"""Whole rounds of the real barrier kernel: hangs, residency, determinism."""
+
+import numpy as np
+import pytest
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import HOST, Launch, on_device
+from pcietool.machines.emulated.machine import EmulatedMachine
+
+NONE, DIE = 0, 1  # injections of kernels/barrier.cu
+ROUNDS = 6
+STRIDE = 128
+
+
+class Round:
+    """One grid a GPU of kernels/barrier.cu, slots in the owner's memory."""
+
+    def __init__(self, machine, ranks, order=0, blocks=1, rounds=ROUNDS):
+        self.machine = machine
+        self.ranks = range(ranks)
+        self.rounds = rounds
+        self.blocks = blocks
+        self.kernel = machine.load("barrier.cu", {"ORDER": order, "BLOCKS": blocks, "INJECT": 1}).kernel(
+            "barrier_rounds"
+        )
+        self.slots = [
+            machine.alloc(on_device(rank), 2 * ranks * STRIDE, f"slots of rank {rank}") for rank in self.ranks
+        ]
+        self.buffers = {}
+        for rank in self.ranks:
+            table = machine.alloc(on_device(rank), 8 * ranks, "table")
+            table.write(np.array([slot.address for slot in self.slots], np.uint64))
+            sizes = (4 * ranks, 8 * ranks, 4 * ranks * (rounds + 1), 16 * ranks)
+            self.buffers[rank] = (table, *(machine.alloc(on_device(rank), size, "state") for size in sizes))
+
+    def launches(self, dead_rank=None, beyond_residency=False, shared=None):
+        injection = (NONE, 0) if dead_rank is None else (DIE, dead_rank)
+        launches = []
+        for rank, (table, *state) in self.buffers.items():
+            arguments = (table, rank, len(self.ranks), self.rounds, *state, *injection, 1, 0)
+            launches.append(
+                Launch(rank, self.kernel, self.blocks, 32, arguments, shared or 4 * (self.rounds + 1),
+                       beyond_residency=beyond_residency)
+            )  # fmt: skip
+        return launches
+
+    def run(self, deadline_s=2.0, **options):
+        return self.machine.run(self.launches(**options), deadline_s)
+
+    def memory(self):
+        """Slots and sequence numbers: what does not depend on time."""
+        return [buffer.read().tobytes() for buffer in (*self.slots, *(state[1] for state in self.buffers.values()))]
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_a_dead_rank_is_proved_and_its_records_are_those_of_the_kernel(emulated, order):
+    barrier = Round(emulated, 4, order)
+    outcome = barrier.run(dead_rank=2)
+    hang = outcome.hang
+    assert hang is not None
+    assert hang.limit == "device deadline"
+    missing = {
+        (r.rank, r.row, r.col, r.wanted, r.got, r.round, r.block, r.thread)
+        for r in hang.records
+        if r.reason == "deadline" and r.col == 2
+    }
+    assert missing == {(rank, 1, 2, 1, 0, 1, 0, 2) for rank in (0, 1, 3)}
+    assert all(2e9 <= r.since_entry_ns < 2.1e9 for r in hang.records), "virtual time went on to the deadline"
+    slot_waits = {w.device: w for w in hang.proof if "slots of rank" in w.address}
+    assert set(slot_waits) == {0, 1, 3}
+    for rank, wait in slot_waits.items():
+        assert (wait.block, wait.thread, wait.value, wait.last_writer) == (0, 2, 0, None)
+        assert f"'slots of rank {rank}'+{(4 + 2) * STRIDE}" in wait.address
+        assert "slots.cuh:" in wait.source or "barrier.cu:" in wait.source
+
+
+def test_the_living_finish_and_prove_nothing(emulated):
+    """Negative control, and the machine works on after a hang."""
+    barrier = Round(emulated, 4)
+    assert barrier.run(dead_rank=1).hang is not None
+    barrier = Round(emulated, 4)
+    outcome = barrier.run()
+    assert outcome.finished
+    assert all(state[1].read(np.uint32)[rank] == ROUNDS for rank, state in barrier.buffers.items())
+
+
+HALF = 100 * 1024  # bytes of shared memory: two blocks an SM
+
+
+def test_a_grid_beyond_residency_is_refused(emulated):
+    room = emulated.resident_blocks(0, Round(emulated, 2).kernel, 32, HALF)
+    assert room == 2 * emulated.devices[0].sms
+    with pytest.raises(UsageError, match=f"{room + 1} blocks of 32 threads .* holds only {room}"):
+        Round(emulated, 2, blocks=room + 1).run(shared=HALF)
+
+
+def test_a_grid_beyond_residency_starves(emulated):
+    room = emulated.devices[0].sms  # of blocks that take a whole SM
+    whole = 200 * 1024
+    outcome = Round(emulated, 2, blocks=room + 1, rounds=1).run(0.001, shared=whole, beyond_residency=True)
+    assert outcome.hang is not None
+    assert outcome.hang.records
+    assert outcome.hang.proof
+
+
+def test_a_grid_that_just_fits_does_not_starve(emulated):
+    """Negative control."""
+    room = emulated.devices[0].sms
+    assert Round(emulated, 2, blocks=room, rounds=1).run(0.01, shared=200 * 1024).finished
+
+
+def rounds_of(seed, order=0):
+    with EmulatedMachine.open("pcie5-switch4", seed=seed) as machine:
+        barrier = Round(machine, 4, order)
+        outcomes = [barrier.run() for _ in range(2)]
+        stamps = [state[3].read(np.uint32).tobytes() for state in barrier.buffers.values()]
+        return barrier.memory(), ([outcome.elapsed_ns for outcome in outcomes], stamps)
+
+
+@pytest.mark.parametrize("order", [0, 3])
+def test_a_seed_is_one_run(order):
+    memory, times = rounds_of(1, order)
+    assert rounds_of(1, order) == (memory, times)
+    other_memory, other_times = rounds_of(2, order)
+    assert other_memory == memory, "what is right does not depend on the seed"
+    assert other_times != times
+
+
+TWO_WORDS = """
+#include "slots.cuh"
+// GPU 0 looks at two words in one loop until both are there, and keeps what it saw; GPU 1 writes them one by one.
+extern "C" __global__ void two_words(Watch* watch, u32 rank, u32* words, u32 first, u32 pause_ns, u32* seen) {
+    const Deadline deadline = deadline_from(watch);
+    if (rank == 1) {
+        for (u32 n = 0; n < 2; ++n) {
+            __nanosleep(pause_ns);
+            store_relaxed_sys(words + (n == first ? 0 : 64), n == first ? 7 : 5);
+        }
+        return;
+    }
+    u32 a = 0, b = 0;
+    for (u32 polls = 1; !a || !b; ++polls) {
+        a = load_relaxed_sys(words);
+        b = load_relaxed_sys(words + 64);
+        if (polls % 64 == 0 && out_of_time(deadline, polls)) break;
+    }
+    seen[0] = a;
+    seen[1] = b;
+}
+"""
+
+
+@pytest.mark.parametrize("pause_ns", [100, 900, 20_000])
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("home", [0, -1], ids=["local", "host"])
+def test_a_loop_that_polls_two_words_sees_each_with_its_own_value(emulated, first, pause_ns, home):
+    kernel = emulated.load_text(f"two_words{first}{pause_ns}{home}.cu", TWO_WORDS).kernel("two_words")
+    words = emulated.alloc(on_device(0) if home == 0 else HOST, 512, "words")
+    seen = emulated.alloc(on_device(0), 8, "seen")
+    launches = [Launch(gpu, kernel, 1, 1, (gpu, words, first, pause_ns, seen)) for gpu in (0, 1)]
+    outcome = emulated.run(launches, 1.0)
+    assert outcome.finished
+    assert list(seen.read(np.uint32)) == [7, 5]
+    assert outcome.elapsed_ns[0] < 2 * pause_ns + 10_000

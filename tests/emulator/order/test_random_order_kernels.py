@@ -1,0 +1,122 @@
+"""Every kernel that is shipped, in random memory order: nothing in them is unordered, but for controls that are racy on
+purpose."""
+
+from dataclasses import replace
+
+import pytest
+
+from pcietool.machines.base import HOST, on_device
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.atomics.counting import PLAIN, SLOTS, Counter, Grid, Requesters
+from pcietool.probes.atomics.counting import Form as CountForm
+from pcietool.probes.barrier.kernel import ORDERS, Barrier, BarrierConfig
+from pcietool.probes.common.world import World
+from pcietool.probes.compare.allreduce_kernel import AllReduce
+from pcietool.probes.signal.ping_pong import Bulk, Form, Game, Table, slot_rows
+from pcietool.probes.signal.roles import Pair
+from pcietool.probes.watermark.pushing import Pusher
+from pcietool.probes.watermark.streams import Shape
+
+DEADLINE_S = 0.1
+TRANSPORTS = ("peer", "host", "self")
+SMALL = Shape(rows=37, row_bytes=48, threads=64, groups=2, consumer_blocks=1)
+
+
+@pytest.fixture
+def unordered(monkeypatch):
+    """What all rounds of all machines have reported."""
+    found = []
+    run = EmulatedMachine.run_with_gap
+
+    def recording(*args, **options):
+        outcome = run(*args, **options)
+        found.extend(outcome.unordered)
+        return outcome
+
+    monkeypatch.setattr(EmulatedMachine, "run_with_gap", recording)
+    return found
+
+
+@pytest.fixture(scope="module")
+def machine():
+    with EmulatedMachine.open("pcie5-switch4", seed=1, order="random") as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_barrier(machine, unordered, transport, order):
+    world = World.build(machine, transport, 4, rows=2)
+    barrier = Barrier(machine, world, order, BarrierConfig(blocks=2, threads=64))
+    assert machine.run(barrier.rounds(5), DEADLINE_S).finished
+    if order != "floor":
+        assert machine.run(barrier.once() * 3, DEADLINE_S).finished
+    assert unordered == []
+
+
+@pytest.mark.parametrize("form", [Form(), Form("relaxed-fence"), Form("acquire-polls", checked=True)])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_signal_with_payload(machine, unordered, transport, form):
+    ranks = 2 if transport == "self" else 4
+    world = World.build(machine, transport, ranks, slot_rows(ranks))
+    table = Table(world, 1024, Bulk(movers=2, threads=32, nbytes=1024, passes=4), DEADLINE_S)
+    Game(table, replace(form, payload=True), table.pair(Pair(0, 1), "local"), 6, payload=512).play("test")
+    assert unordered == []
+
+
+@pytest.mark.parametrize("path", ["vector", "bulk"])
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_watermark(machine, unordered, transport, path):
+    pusher = Pusher(machine, transport, "all-to-all", 2, SMALL, SMALL.rows, seed=0)
+    for chunk, piece in ((8, 3), (1, 1), (36, 5)):
+        assert pusher.push(path, SMALL.plan(chunk, 1, piece), 2, DEADLINE_S).wrong is None
+    assert unordered == []
+    pusher.push(path, SMALL.plan(8, 1, 3), 2, DEADLINE_S, injection="early")
+    assert {one.kind for one in unordered} >= {"overwrite"}
+    assert all("rows that rank" in one.address for one in unordered)
+
+
+@pytest.mark.parametrize("transport", ["peer", "host"])
+def test_watermark_by_copy_engines(machine, unordered, transport):
+    pusher = Pusher(machine, transport, "one-to-one", 2, SMALL, SMALL.rows, seed=0)
+    for _ in range(2):
+        assert pusher.push_by_engine(SMALL.plan(8, 1), DEADLINE_S).wrong is None
+    assert unordered == []
+    pusher.push_by_engine(SMALL.plan(8, 1), DEADLINE_S, injection="early")
+    assert "copy stream of GPU 0" in {one.source for one in unordered} | {one.by for one in unordered}
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_allreduce(machine, unordered, transport):
+    world = World.build(machine, transport, 2, rows=1)
+    allreduce = AllReduce(world, 4 * 40, nodes=2)
+    allreduce.write_inputs(0)
+    assert machine.run(allreduce.rounds(4), DEADLINE_S).finished
+    assert allreduce.wrong_sums() is None
+    assert machine.run(allreduce.once(), DEADLINE_S).finished
+    assert unordered == []
+    torn = AllReduce(world, 4 * 4, control="torn")
+    assert machine.run(torn.rounds(4), DEADLINE_S).finished
+    assert all("inbox of rank" in one.address for one in unordered)
+    assert unordered
+
+
+@pytest.mark.parametrize(
+    ("form", "reported"),
+    [
+        (SLOTS, False),
+        (PLAIN, False),  # strong loads and stores: increments are lost, but nothing is unordered
+        (CountForm("add", "atom", "sys"), False),
+        (CountForm("cas", "atom", "sys"), False),
+        (CountForm("inc", "red", "sys"), False),
+        (CountForm("add", "red", "gpu"), True),  # a scope that leaves out the other GPUs
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("home", [HOST, on_device(0)], ids=["host", "peer"])
+def test_atomics(machine, unordered, home, form, reported):
+    world = World.build(machine, "host" if home.is_host else "peer", 4, rows=2)
+    counter = Counter(machine, world, home, 64, timeout_s=DEADLINE_S)
+    counter.run(form, Requesters((0, 1), cpu=home.is_host and form not in (SLOTS, PLAIN)), Grid.parse("1x4"), 8)
+    assert bool(unordered) == reported
+    assert all("counted on" in one.address for one in unordered)

@@ -1,0 +1,201 @@
+"""Loads, stores and what orders them, form by form: instructions/memory.txt and synchronisation.txt on any machine."""
+
+import numpy as np
+import pytest
+
+from pcietool.emulator.translate import isa
+from tests.emulator.emulated_programs import run
+from tests.emulator.translate.instruction_cases import CONSTRAINTS, FOLDER, HEAD, read_cases, register_type
+
+VECTOR_LENGTHS = {"v2": 2, "v4": 4}
+PLACES = {
+    "global": ("u64* own = output + 16;", "own", "l"),
+    "shared": ("__shared__ __align__(16) u64 own[2];", "(u32)__cvta_generic_to_shared(own)", "r"),
+}
+LOAD = """
+extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
+    {place}
+    {registers};
+    own[0] = input[0];
+    own[1] = input[1];
+    __threadfence();
+    asm volatile("{form} {target}, [%{count}];" : {outputs} : "{letter}"({address}) : "memory");
+    {results}
+}}
+"""
+STORE = """
+extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
+    {place}
+    own[0] = own[1] = ~0ull;
+    __threadfence();
+    asm volatile("{form} [%{count}], {target};" :: {inputs}, "{letter}"({address}) : "memory");
+    __threadfence();
+    output[0] = own[0];
+    output[1] = own[1];
+}}
+"""
+LOCAL_LOAD = """
+extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
+    {registers};
+    asm volatile("{{ .local .align 16 .b64 own[2]; st.local.u64 [own], %{count}; st.local.u64 [own+8], %{after};"
+                 " {form} {target}, [own]; }}" : {outputs} : "l"(input[0]), "l"(input[1]) : "memory");
+    {results}
+}}
+"""
+LOCAL_STORE = """
+extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
+    asm volatile("{{ .local .align 16 .b64 own[2]; st.local.u64 [own], -1; st.local.u64 [own+8], -1;"
+                 " {form} [own], {target}; ld.local.u64 %0, [own]; ld.local.u64 %1, [own+8]; }}"
+                 : "=l"(output[0]), "=l"(output[1]) : {inputs} : "memory");
+}}
+"""
+
+
+def kernel_of(name, form):
+    """A kernel that loads from two words made of input[0..1], or stores input[0..] to them; results in output."""
+    opcode, *modifiers = form.split(".")
+    count = next((VECTOR_LENGTHS[m] for m in modifiers if m in VECTOR_LENGTHS), 1)
+    ctype, letter = CONSTRAINTS[register_type(modifiers[-1])]
+    loads, local = opcode == "ld", "local" in modifiers
+    first = 2 if local and not loads else 0
+    names = [f"%{first + n}" for n in range(count)]
+    place, address, address_letter = PLACES["shared" if "shared" in modifiers else "global"]
+    template = {(True, False): LOAD, (False, False): STORE, (True, True): LOCAL_LOAD, (False, True): LOCAL_STORE}
+    return template[loads, local].format(
+        name=name,
+        form=form,
+        place=place,
+        address=address,
+        letter=address_letter,
+        count=count,
+        after=count + 1,
+        target=names[0] if count == 1 else f"{{{', '.join(names)}}}",
+        registers=f"{ctype} {', '.join(f'r{n}' for n in range(count))}",
+        outputs=", ".join(f'"={letter}"(r{n})' for n in range(count)),
+        results=" ".join(f"output[{n}] = r{n};" for n in range(count)),
+        inputs=", ".join(f'"{letter}"(({ctype})input[{n}])' for n in range(count)),
+    )
+
+
+def wrong_results(machine, buffers, cases, text_name):
+    text = HEAD + "".join(kernel_of(f"f{n}", case.form) for n, case in enumerate(cases))
+    program = machine.load_text(text_name, text)
+    for number, case in enumerate(cases):
+        buffers[0].write(np.array(case.operands, np.uint64))
+        run(machine, program.kernel(f"f{number}"), buffers, 1)
+        seen = tuple(f"{int(value):x}" for value in buffers[1].read(np.uint64, len(case.results)))
+        if seen != case.results:
+            yield f"{case.form} {case.operands}: {seen} instead of {case.results}"
+
+
+@pytest.mark.parametrize("opcode", ["ld", "st"])
+def test_loads_and_stores(machine, buffers, opcode):
+    cases = [case for case in read_cases("memory") if case.form.startswith(opcode)]
+    wrong = list(wrong_results(machine, buffers, cases, f"{opcode}.cu"))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_another_value_is_noticed(machine, buffers):
+    """Negative control."""
+    case = next(case for case in read_cases("memory") if case.form == "ld.global.u32")
+    other = type(case)(case.form, (case.operands[0] ^ 1, 0), case.results)
+    assert list(wrong_results(machine, buffers, [other], "memory_control.cu"))
+
+
+def test_every_modifier_of_memory_has_its_cases():
+    forms = {case.form for case in read_cases("memory")} | {case.form for case in read_cases("read_modify_write")}
+    modifiers = {modifier for form in forms for modifier in form.split(".")}
+    hardly_different = {
+        "shared::cta",
+        "const",
+        "cluster",
+        "acq_rel",
+        "L1::evict_normal",
+        "L1::evict_unchanged",
+        "L2::64B",
+    }
+    known = isa.SPACES | isa.SEMANTICS | isa.SCOPES | isa.CACHE_HINTS | isa.VECTORS
+    assert known - modifiers <= hardly_different, "a new modifier comes with cases in instructions/memory.txt"
+
+
+SYNCHRONISATION = """
+extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
+    __shared__ volatile u32 words[64];
+    words[threadIdx.x] = 1000 + threadIdx.x;
+    asm volatile("{instruction};" ::: "memory");
+    output[threadIdx.x] = words[threadIdx.x {other}];
+}}
+"""
+
+
+def test_what_orders_and_waits(machine, buffers):
+    lines = [line for line in (FOLDER / "synchronisation.txt").read_text().splitlines() if line[:1] not in ("", "#")]
+    cases = [
+        (i, others.strip() == "1") for line in lines for row, others in [line.split("->")] for i in isa.expand(row)
+    ]
+    text = HEAD + "".join(
+        SYNCHRONISATION.format(name=f"f{n}", instruction=instruction.strip(), other="^ 63" if others else "")
+        for n, (instruction, others) in enumerate(cases)
+    )
+    program = machine.load_text("synchronisation.cu", text)
+    for number, (instruction, others) in enumerate(cases):
+        run(machine, program.kernel(f"f{number}"), buffers, 64)
+        seen = buffers[1].read(np.uint64, 64).tolist()
+        assert seen == [1000 + (thread ^ 63 if others else thread) for thread in range(64)], instruction
+
+
+LOCAL_ARRAYS = """
+extern "C" __global__ void arrays(Watch*, const u64* input, u64* output) {
+    u32 own[16];
+    for (int i = 0; i < 16; ++i) own[i] = (u32)input[i] + threadIdx.x;
+    output[threadIdx.x] = own[input[threadIdx.x % 16] % 16];
+}
+"""
+
+
+def test_each_thread_has_its_own_local_memory(machine, buffers):
+    program = machine.load_text("local.cu", HEAD + LOCAL_ARRAYS)
+    values = np.arange(16, dtype=np.uint64) * 7 + 3
+    buffers[0].write(values)
+    run(machine, program.kernel("arrays"), buffers, 64)
+    wanted = [int(values[int(values[t % 16]) % 16]) + t for t in range(64)]
+    assert buffers[1].read(np.uint64, 64).tolist() == wanted
+
+
+CONSTANTS = """
+__constant__ u64 before = 7;
+__constant__ unsigned char bytes[8] = {1, 2, 3, 0x80, 5, 6, 7, 0xff};
+__constant__ u32 table[64] = {0x12345678, 0x80000000, 3};
+__constant__ u64 empty[2];
+extern "C" __global__ void constants(Watch*, const u64* input, u64* output) {
+    output[threadIdx.x] = table[input[threadIdx.x]];
+    output[64 + threadIdx.x] = bytes[input[threadIdx.x] % 8];
+    output[128 + threadIdx.x] = (signed char)bytes[input[threadIdx.x] % 8] + before + empty[input[threadIdx.x] % 2];
+}
+"""
+
+
+def test_constants_hold_their_initial_values(machine, buffers):
+    program = machine.load_text("constants.cu", HEAD + CONSTANTS)
+    indices = np.arange(8, dtype=np.uint64)
+    buffers[0].write(indices)
+    run(machine, program.kernel("constants"), buffers, 8)
+    seen = buffers[1].read(np.uint64, 136)
+    assert seen[:8].tolist() == [0x12345678, 0x80000000, 3, 0, 0, 0, 0, 0]
+    assert seen[64:72].tolist() == [1, 2, 3, 0x80, 5, 6, 7, 0xFF]
+    assert seen[128:].view(np.int64).tolist() == [8, 9, 10, 7 - 128, 12, 13, 14, 6]
+
+
+PREFETCH = """
+extern "C" __global__ void prefetch(Watch*, const u64* input, u64* output) {
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(input));
+    asm volatile("prefetch.global.L2 [%0+64];" ::"l"(input));
+    output[0] = input[0];
+}
+"""
+
+
+def test_a_prefetch_changes_nothing(machine, buffers):
+    buffers[0].write(np.array([5], np.uint64))
+    run(machine, machine.load_text("prefetch.cu", HEAD + PREFETCH).kernel("prefetch"), buffers, 1)
+    assert buffers[1].read(np.uint64, 1)[0] == 5

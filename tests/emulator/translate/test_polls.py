@@ -1,0 +1,78 @@
+"""What counts as a wait loop: nothing that does more than wait."""
+
+import pytest
+
+from pcietool.compiler import compile_source
+from pcietool.data import kernel_source
+from pcietool.emulator.translate.polls import wait_loops
+from pcietool.ptx.parser import parse
+from tests.emulator.emulated_programs import ptx_program
+
+
+def polls_of(body):
+    """Texts of the loads that poll."""
+    function = ptx_program(body, registers=".shared .align 4 .b32 word;").module.entries["k"]
+    found = wait_loops(function)
+    return [i.text for block in function.blocks for i in block.instructions if id(i) in found]
+
+
+@pytest.mark.parametrize("architecture", ["sm_90", "sm_120"])
+@pytest.mark.parametrize("blocks", [1, 2])
+@pytest.mark.parametrize("order", range(4))
+def test_the_barrier_waits_in_wait_loops(architecture, order, blocks):
+    source = kernel_source("barrier.cu")
+    defines = {"ORDER": order, "BLOCKS": blocks}
+    compiled = compile_source(source, name="barrier.cu", architecture=architecture, defines=defines)
+    function = parse(compiled.ptx).entries["barrier_rounds"]
+    found = wait_loops(function)
+    polls = [i for block in function.blocks for i in block.instructions if id(i) in found]
+    assert any(i.has("sys", "volatile") for i in polls), "the slot"
+    assert any(i.has("relaxed") and i.has("gpu") for i in polls) == (blocks > 1), "the word that lets other blocks go"
+
+
+def test_without_waiting_there_is_no_wait_loop():
+    """Negative control of the test above."""
+    source = kernel_source("barrier.cu")
+    compiled = compile_source(source, name="barrier.cu", architecture="sm_90", defines={"NO_WAIT": 1, "ORDER": 0})
+    assert wait_loops(parse(compiled.ptx).entries["barrier_rounds"]) == {}
+
+
+WAIT = "ld.acquire.sys.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0;"
+
+WAITING = {
+    "a plain spin": f"A: {WAIT} @%p1 bra A; ret;",
+    "with sleep": f"A: nanosleep.u32 100; {WAIT} @%p1 bra A; ret;",
+    "volatile": "A: ld.volatile.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;",
+}
+NOT_WAITING = {
+    "until a timer of its own": f"""A: {WAIT} @!%p1 bra DONE; mov.u64 %rd1, %globaltimer; setp.gt.u64 %p2, %rd1, %rd2;
+        @%p2 bra DONE; bra A; DONE: ret;""",
+    "a loop that sums so many loads": """mov.u32 %r2, 0; A: ld.volatile.global.u32 %r1, [%a]; add.u32 %r3, %r3, %r1;
+        add.u32 %r2, %r2, 1; setp.lt.u32 %p1, %r2, 100; @%p1 bra A; ret;""",
+    "a loop that stores": f"A: st.relaxed.sys.global.u32 [%b], 1; {WAIT} @%p1 bra A; ret;",
+    "a loop that adds": f"A: red.global.add.u32 [%b], 1; {WAIT} @%p1 bra A; ret;",
+    "a loop with a barrier": f"A: bar.sync 0; {WAIT} @%p1 bra A; ret;",
+    "so many looks and no more": f"""mov.u32 %r2, 0; A: {WAIT} @!%p1 bra DONE; add.u32 %r2, %r2, 1;
+        setp.lt.u32 %p2, %r2, 100; @%p2 bra A; DONE: ret;""",
+    "shared memory": "A: ld.volatile.shared.u32 %r1, [word]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;",
+    "shared memory may end it too": f"""A: {WAIT} @!%p1 bra DONE; ld.volatile.shared.u32 %r2, [word];
+        setp.eq.u32 %p2, %r2, 0; @%p2 bra A; DONE: ret;""",
+    "shared memory may end it too, and so may time": f"""A: {WAIT} @!%p1 bra DONE; ld.volatile.shared.u32 %r2, [word];
+        setp.ne.u32 %p2, %r2, 0; @%p2 bra DONE; mov.u64 %rd1, %globaltimer; setp.lt.u64 %p3, %rd1, %rd2; @%p3 bra A;
+        DONE: ret;""",
+    "a weak load may end it too": f"""A: {WAIT} @!%p1 bra DONE; ld.global.u32 %r2, [%b];
+        setp.eq.u32 %p2, %r2, 0; @%p2 bra A; DONE: ret;""",
+    "a weak load alone": "A: ld.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;",
+    "no way out": f"A: {WAIT} bra A;",
+    "no loop": f"{WAIT} ret;",
+}
+
+
+@pytest.mark.parametrize("what", WAITING)
+def test_wait_loops(what):
+    assert len(polls_of(WAITING[what])) == 1
+
+
+@pytest.mark.parametrize("what", NOT_WAITING)
+def test_other_loops(what):
+    assert polls_of(NOT_WAITING[what]) == []

@@ -1,0 +1,162 @@
+"""What the lanes of a warp, and the threads of a block, do together: instructions/warp.txt on any machine."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pcietool.emulator.translate.instructions import BARRIER_VOTES, MATCHES, SHUFFLES
+from pcietool.emulator.translate.isa import REDUCTION_FORMS
+from tests.emulator.emulated_programs import run
+from tests.emulator.translate.instruction_cases import HEAD, read_cases
+
+VOTE = """
+extern "C" __global__ void vote_{kind}(Watch*, const u64* input, u64* output) {{
+    u32 result;
+    asm volatile("{{ .reg .pred p, q; setp.ne.u32 p, %1, 0; {vote} }}"
+                 : "=r"(result) : "r"((u32)(input[0] >> threadIdx.x & 1)));
+    output[threadIdx.x] = result;
+}}
+"""
+SHUFFLE = """
+extern "C" __global__ void shfl_{kind}(Watch*, const u64* input, u64* output) {{
+    u32 value, in_range;
+    asm volatile("{{ .reg .pred p; shfl.sync.{kind}.b32 %0|p, %2, %3, %4, 0xffffffff; selp.u32 %1, 1, 0, p; }}"
+                 : "=r"(value), "=r"(in_range) : "r"(1000 + threadIdx.x), "r"((u32)input[0]), "r"((u32)input[1]));
+    output[threadIdx.x] = value;
+    output[32 + threadIdx.x] = in_range;
+}}
+"""
+REDUX = """
+extern "C" __global__ void redux_{name}(Watch*, const u64* input, u64* output) {{
+    u32 result;
+    asm volatile("redux.sync.{form} %0, %1, 0xffffffff;"
+                 : "=r"(result) : "r"((u32)input[0] + (u32)input[1] * threadIdx.x));
+    output[threadIdx.x] = result;
+}}
+"""
+MATCH = """
+extern "C" __global__ void match_{kind}(Watch*, const u64* input, u64* output) {{
+    u32 lanes, wide, all = 2;
+    const u32 value = threadIdx.x & (u32)input[0];
+    asm volatile("{{ .reg .pred p; setp.ne.u32 p, 1, 0; match.{kind}.sync.b32 %0{pair}, %2, 0xffffffff;"
+                 " selp.u32 %1, 1, 0, p; }}" : "=r"(lanes), "=r"(all) : "r"(value));
+    asm volatile("match.{kind}.sync.b64 %0, %1, 0xffffffff;" : "=r"(wide) : "l"((u64)value << 32));
+    output[threadIdx.x] = lanes;
+    output[32 + threadIdx.x] = all;
+    output[64 + threadIdx.x] = wide;
+}}
+"""
+BARRIER = """
+extern "C" __global__ void bar_red_{kind}(Watch*, const u64* input, u64* output) {{
+    u32 result;
+    asm volatile("{{ .reg .pred p, q; setp.ne.u32 p, %1, 0; {instruction} }}"
+                 : "=r"(result) : "r"((u32)(input[0] >> (threadIdx.x & 31) & 1)) : "memory");
+    output[threadIdx.x] = result;
+}}
+"""
+
+
+@pytest.fixture(scope="module")
+def program(machine):
+    votes = {
+        kind: f"vote.sync.{kind}.pred q, p, 0xffffffff; selp.u32 %0, 1, 0, q;" for kind in ("all", "any", "uni")
+    } | {"ballot": "vote.sync.ballot.b32 %0, p, 0xffffffff;"}
+    barriers = {kind: f"bar.red.{kind}.pred q, 0, p; selp.u32 %0, 1, 0, q;" for kind in ("and", "or")} | {
+        "popc": "bar.red.popc.u32 %0, 3, 64, p;"
+    }
+    kernels = (
+        (VOTE.format(kind=kind, vote=vote) for kind, vote in votes.items()),
+        (SHUFFLE.format(kind=kind) for kind in sorted(SHUFFLES)),
+        (REDUX.format(name=form.replace(".", "_"), form=form) for form in sorted(REDUCTION_FORMS)),
+        (MATCH.format(kind=kind, pair="|p" if kind == "all" else "") for kind in sorted(MATCHES)),
+        (BARRIER.format(kind=kind, instruction=barriers[kind]) for kind in sorted(BARRIER_VOTES)),
+    )
+    return machine.load_text("warp.cu", HEAD + "".join(itertools.chain(*kernels)))
+
+
+def results(machine, buffers, program, case, threads=32):
+    """96 numbers of the case's kernel."""
+    buffers[0].write(np.array([*case.operands, 0], np.uint64))
+    run(machine, program.kernel(case.form.replace(".", "_")), buffers, threads)
+    return [int(value) for value in buffers[1].read(np.uint64, 96)]
+
+
+def cases(prefix):
+    return [case for case in read_cases("warp") if case.form.startswith(prefix)]
+
+
+@pytest.mark.parametrize(("prefix", "threads"), [("vote", 32), ("redux", 32), ("bar.red", 64)])
+def test_all_lanes_get_one_result(machine, buffers, program, prefix, threads):
+    for case in cases(prefix):
+        seen = results(machine, buffers, program, case, threads)[:threads]
+        assert set(seen) == {int(case.results[0], 16)}, case
+
+
+def test_shuffles(machine, buffers, program):
+    for case in cases("shfl"):
+        values = results(machine, buffers, program, case)
+        *sources, _, in_range = case.results
+        assert [value - 1000 for value in values[:32]] == [int(source) for source in sources], case
+        assert sum(flag << lane for lane, flag in enumerate(values[32:64])) == int(in_range, 16), case
+
+
+def test_matches(machine, buffers, program):
+    for case in cases("match"):
+        values = results(machine, buffers, program, case)
+        masks = case.results[: case.results.index("|")] if "|" in case.results else case.results
+        assert values[:32] == values[64:] == [int(masks[lane % len(masks)], 16) for lane in range(32)], case
+        if "|" in case.results:
+            assert set(values[32:64]) == {int(case.results[-1])}, case
+
+
+def test_other_predicates_give_another_result(machine, buffers, program):
+    """Negative control: the result is that of these very lanes."""
+    case = next(case for case in cases("bar.red.popc") if int(case.results[0], 16))
+    other = type(case)(case.form, (case.operands[0] ^ 1,), case.results)
+    assert results(machine, buffers, program, case, 64)[0] == results(machine, buffers, program, other, 64)[0] + 2
+
+
+LANES = """
+extern "C" __global__ void lanes(Watch*, const u64* input, u64* output) {
+    u32 eq, lt, le, gt, ge, lane;
+    asm volatile("mov.u32 %0, %%lanemask_eq;" : "=r"(eq));
+    asm volatile("mov.u32 %0, %%lanemask_lt;" : "=r"(lt));
+    asm volatile("mov.u32 %0, %%lanemask_le;" : "=r"(le));
+    asm volatile("mov.u32 %0, %%lanemask_gt;" : "=r"(gt));
+    asm volatile("mov.u32 %0, %%lanemask_ge;" : "=r"(ge));
+    asm volatile("mov.u32 %0, %%laneid;" : "=r"(lane));
+    u64* mine = output + 6 * threadIdx.x;
+    mine[0] = lane; mine[1] = eq; mine[2] = lt; mine[3] = le; mine[4] = gt; mine[5] = ge;
+}
+"""
+
+
+def test_lane_masks(machine, buffers):
+    run(machine, machine.load_text("lanes.cu", HEAD + LANES).kernel("lanes"), buffers, 40)
+    seen = buffers[1].read(np.uint64, 6 * 40).reshape(40, 6).tolist()
+    for thread, (lane, *masks) in enumerate(seen):
+        own, full = 1 << thread % 32, (1 << 32) - 1
+        assert lane == thread % 32
+        assert masks == [own, own - 1, 2 * own - 1, full - 2 * own + 1, full - own + 1]
+
+
+ACTIVE = r"""
+extern "C" __global__ void active(Watch*, const u64* input, u64* output) {
+    if (threadIdx.x >= (u32)input[0]) return;
+    u32 lanes;
+    asm volatile("activemask.b32 %0;" : "=r"(lanes));
+    output[threadIdx.x] = lanes;
+}
+"""
+
+
+def test_active_lanes(machine, buffers):
+    """Which lanes run together is the machine's business; a lane itself always does, a lane that is none never."""
+    kernel = machine.load_text("active.cu", HEAD + ACTIVE).kernel("active")
+    for threads in (32, 5):
+        buffers[0].write(np.array([threads], np.uint64))
+        run(machine, kernel, buffers, threads)
+        for lane, mask in enumerate(buffers[1].read(np.uint64, threads)):
+            assert int(mask) >> lane & 1
+            assert int(mask) < 1 << threads

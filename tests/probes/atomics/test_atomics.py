@@ -1,0 +1,307 @@
+"""atomic-loss on emulated machines: what is lost where, and what that means for the verdict."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pcietool.contract.results import ProbeResult, Status
+from pcietool.errors import UsageError
+from pcietool.machines.base import HOST, Link, on_device
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Counter, Form, Grid, Requesters
+from pcietool.probes.atomics.probe import AtomicsConfig, judge, run
+from pcietool.probes.atomics.word_home import Home
+from pcietool.probes.common.world import World
+
+ADD = Form("add", "atom", "sys")
+TOLERANCE = 0.02
+
+
+class Listener:
+    def progress(self, text: str) -> None: ...
+
+    def begin(self, result: ProbeResult) -> None: ...
+
+    def result(self, result: ProbeResult) -> None: ...
+
+
+def measure(machine: EmulatedMachine, **options: Any) -> list[ProbeResult]:
+    return run(machine, AtomicsConfig(**options), Listener())
+
+
+def opened(fabric: str, gpus: int) -> EmulatedMachine:
+    return EmulatedMachine.open(fabric, range(gpus))
+
+
+@pytest.fixture(scope="module")
+def pcie() -> Iterator[EmulatedMachine]:
+    with opened("pcie5-switch4", 4) as machine:
+        yield machine
+
+
+@contextmanager
+def counter_on(machine: EmulatedMachine, home: int | None) -> Iterator[Counter]:
+    """For a word in host memory (home None) or on a GPU, and all GPUs of a machine."""
+    world = World.build(machine, "host" if home is None else "peer", len(machine.devices), rows=2)
+    counter = Counter(machine, world, HOST if home is None else on_device(home), 64, timeout_s=2)
+    yield counter
+    counter.free()
+    world.free()
+
+
+def lost_fraction(
+    counter: Counter, form: Form, requesters: Requesters, grid: str = "1x4", operations: int = 64
+) -> float:
+    came = counter.run(form, requesters, Grid.parse(grid), operations)
+    assert came.expected == came.wanted
+    assert came.seen is not None
+    return (came.expected - came.seen) / came.expected
+
+
+# -- counting ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "form", [ADD, Form("add", "red", "gpu"), Form("inc", "red", "sys"), Form("dec", "atom", "gpu")]
+)
+@pytest.mark.parametrize("home", [None, 3])
+@pytest.mark.parametrize("gpus", [(0, 1), (0, 1, 2)])
+def test_steady_requesters_of_a_home_that_is_not_native_lose_all_but_one_share(
+    pcie: EmulatedMachine, form: Form, home: int | None, gpus: tuple[int, ...]
+) -> None:
+    requesters = Requesters(gpus)
+    expected, reason = Home(pcie, HOST if home is None else on_device(home)).predicted(requesters, form)
+    assert reason is None
+    assert expected == 1 - 1 / len(gpus)
+    with counter_on(pcie, home) as counter:
+        assert lost_fraction(counter, form, requesters) == pytest.approx(expected, abs=TOLERANCE)
+
+
+def test_four_gpus_lose_three_quarters_on_host_memory(pcie: EmulatedMachine) -> None:
+    with counter_on(pcie, None) as counter:
+        assert lost_fraction(counter, ADD, Requesters((0, 1, 2, 3))) == pytest.approx(0.75, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("operation", ["add", "inc", "dec", "cas", "exch"])
+@pytest.mark.parametrize("home", [None, 0, 1])
+def test_one_requester_alone_loses_nothing(pcie: EmulatedMachine, operation: Any, home: int | None) -> None:
+    with counter_on(pcie, home) as counter:
+        came = counter.run(Form(operation, "atom", "sys"), Requesters((1,)), Grid(1, 8), 8)
+    assert (came.expected, came.seen, came.repeated_old_values) == (64, 64, 0)
+
+
+@pytest.mark.parametrize("operation", ["add", "inc", "dec", "cas", "exch"])
+def test_native_peers_lose_nothing(operation: Any) -> None:
+    with opened("h200-nvlink2", 2) as machine:
+        with counter_on(machine, 0) as counter:
+            came = counter.run(Form(operation, "atom", "sys"), Requesters((0, 1)), Grid(1, 8), 16)
+        assert (came.expected, came.seen, came.repeated_old_values) == (256, 256, 0)
+
+
+@pytest.mark.parametrize("operation", ["add", "inc", "dec", "cas", "exch"])
+def test_every_lost_increment_is_seen_from_inside(pcie: EmulatedMachine, operation: Any) -> None:
+    """All requesters read the word in turns, so a value that is lost was built on one that another had read too."""
+    with counter_on(pcie, None) as counter:
+        came = counter.run(Form(operation, "atom", "sys"), Requesters((0, 1)), Grid(1, 1), 64)
+    assert came.seen is not None
+    assert came.expected - came.seen > 0
+    assert came.repeated_old_values == came.expected - came.seen
+
+
+def test_a_cpu_thread_counts_too_and_loses(pcie: EmulatedMachine) -> None:
+    with counter_on(pcie, None) as counter:
+        assert 0.3 < lost_fraction(counter, ADD, Requesters((0,), cpu=True)) <= 0.5
+        assert lost_fraction(counter, SLOTS, Requesters((0,), cpu=True)) == 0
+
+
+@pytest.mark.parametrize("home", [None, 0])
+def test_single_writer_slots_lose_nothing(pcie: EmulatedMachine, home: int | None) -> None:
+    with counter_on(pcie, home) as counter:
+        assert lost_fraction(counter, SLOTS, Requesters((0, 1, 2, 3)), operations=8) == 0
+
+
+def test_the_negative_control_loses(pcie: EmulatedMachine) -> None:
+    with counter_on(pcie, 0) as counter:
+        assert lost_fraction(counter, PLAIN, Requesters((0,)), "1x32", 4) > 0.5
+
+
+@pytest.mark.parametrize("home", [None, 0])
+def test_a_single_writer_word_keeps_its_stores_beside_a_counted_one(pcie: EmulatedMachine, home: int | None) -> None:
+    with counter_on(pcie, home) as counter:
+        assert counter.beside(ADD, counting=1, storing=0, operations=64) == (32, 0)
+        stores, lost = counter.beside(WIDE, counting=1, storing=0, operations=64)  # the control writes both words back
+    assert stores == 32
+    assert lost > stores / 2
+
+
+def test_a_native_atomic_over_both_words_keeps_the_stores_too() -> None:
+    with opened("h200-nvlink2", 2) as machine, counter_on(machine, 0) as counter:
+        assert counter.beside(WIDE, counting=1, storing=0, operations=64) == (32, 0)
+
+
+def test_a_round_that_does_not_fit_the_word_is_refused(pcie: EmulatedMachine) -> None:
+    with counter_on(pcie, 0) as counter, pytest.raises(UsageError, match="do not fit a 32-bit word"):
+        counter.run(ADD, Requesters((0, 1)), Grid(1, 32), 2**27)
+
+
+def test_a_round_cut_short_expects_what_was_counted(pcie: EmulatedMachine) -> None:
+    with counter_on(pcie, 1) as counter:
+        counter.timeout_s = 100e-6
+        came = counter.run(Form("add", "atom", "sys"), Requesters((0,)), Grid(1, 1), 1000)
+    assert came.wanted == 1000
+    assert 16 <= came.expected < 1000
+    assert came.seen == came.expected
+    assert came.repeated_old_values is None
+    assert came.reason == "no old values: the round was cut short"
+
+
+# -- the probe --------------------------------------------------------------------------------------------------------
+
+
+def test_loss_without_native_atomics_is_information(pcie: EmulatedMachine) -> None:
+    peer, host = measure(pcie, iterations=8)
+    assert (peer.transport, host.transport) == ("peer", "host")
+    for result in (peer, host):
+        assert result.status is Status.INFO
+        assert "increments lost" in result.verdict
+        assert "single-writer slots (0 lost)" in result.verdict
+        assert all(check["passed"] for check in result.checks)
+        together = [row for row in result.rows if len(row["requesters"]) > 1 and row["operation"] == "add"]
+        assert all(row["lost"] == row["expected"] - row["seen"] for row in result.rows)
+        assert any(row["lost"] for row in together)
+        assert all(row["lost"] == 0 for row in result.rows if row["operation"] == "slots")
+        assert {row["native_atomics"] for row in together} == {"none"}
+
+
+def test_no_loss_on_native_peers_passes_and_is_no_proof() -> None:
+    with opened("h200-nvlink2", 2) as machine:
+        (peer,) = measure(machine, iterations=8, transport="peer")
+    assert peer.status is Status.PASS
+    assert "none seen lost in" in peer.verdict
+    assert "safe" not in peer.verdict
+    assert {row["predicted_lost_fraction"] for row in peer.rows} == {0.0}
+
+
+def test_one_gpu_counts_alone_and_with_the_cpu() -> None:
+    with opened("h200-nvlink2", 1) as machine:
+        peer, host, own = measure(machine, iterations=16)
+    assert peer.status is Status.WAIVED
+    assert (host.status, own.status) == (Status.INFO, Status.PASS)
+    assert {row["requesters_text"] for row in host.rows} == {"GPU 0", "GPU 0 + CPU"}
+    for row in host.rows:
+        with_cpu = "CPU" in row["requesters"]
+        assert (row["repeated_old_values"] is None) == (with_cpu or row["kind"] != "atom")
+        assert (row["reason"] is not None) == (with_cpu and row["kind"] == "atom")
+    assert {row["native_atomics"] for row in own.rows} == {"local"}
+
+
+def test_a_store_lost_beside_the_word_fails_and_says_what_to_do(pcie: EmulatedMachine) -> None:
+    host = measure(pcie, iterations=8, transport="host")[0]
+    names = [check["name"] for check in host.checks]
+    assert names[:2] == ["stores beside the counted word", "control: an atomic over both words loses stores"]
+    host.checks[0]["passed"] = False
+    status, verdict, reason = judge(host.rows, host.checks, "host memory")
+    assert status is Status.FAIL
+    assert verdict.startswith("stores beside the counted word: 0 of 64 lost")
+    assert reason is not None
+    assert "lines of their own" in reason
+
+
+class Liar(EmulatedMachine):
+    """Says that its peers have native atomics, which they do not."""
+
+    def link(self, src: int, dst: int) -> Link:
+        return replace(super().link(src, dst), native_atomics="full")
+
+
+def test_loss_where_the_driver_says_native_is_a_failure() -> None:
+    honest = opened("pcie5-switch4", 2)
+    with Liar(honest.spec, range(3), 0) as liar:
+        (peer,) = measure(liar, transport="peer", iterations=16)
+    assert peer.status is Status.FAIL
+    assert peer.reason is not None
+    assert "native atomics (full)" in peer.reason
+
+
+class WithoutCpu(EmulatedMachine):
+    def missing(self, capability: str) -> str | None:
+        return "libatomic.so.1 is missing" if capability == "host_agent" else None
+
+
+def test_a_machine_without_a_host_agent_says_so_in_the_row() -> None:
+    honest = opened("h200-nvlink2", 1)
+    with WithoutCpu(honest.spec, range(1), 0) as machine:
+        (host,) = measure(machine, transport="host", iterations=4)
+    with_cpu = [row for row in host.rows if "CPU" in row["requesters"]]
+    assert with_cpu
+    assert all(row["seen"] is None and row["reason"] == "libatomic.so.1 is missing" for row in with_cpu)
+    assert host.status is Status.INFO
+    assert "no proof" in host.verdict
+
+
+def test_a_dead_rank_is_reported_with_its_slot(pcie: EmulatedMachine) -> None:
+    peer, host = measure(pcie, inject="dead-rank")
+    for result in (peer, host):
+        assert result.status is Status.HANG
+        assert "slot (row 1, col 3): wanted 1, got 0" in result.verdict
+        assert "--inject dead-rank" in result.verdict
+        assert result.reason is not None
+        assert "rank 3" in result.reason
+        assert result.hang is not None
+        assert result.hang["proof"]
+    (after,) = measure(pcie, iterations=4, transport="host")
+    assert after.status is Status.INFO
+
+
+def test_the_same_seed_gives_the_same_rows() -> None:
+    runs = []
+    for _ in range(2):
+        with opened("pcie5-switch4", 2) as machine:
+            runs.append([result.rows for result in measure(machine, iterations=4)])
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"home": 4}, "--home 4: no such GPU, there are 4"),
+        ({"concurrency": ("1x1024", "1x1025")}, "--concurrency 1x1025: a block holds 1024 threads"),
+        ({"operations": ("cas",), "kinds": ("red",)}, "--kind red: cas and exch only exist with a result"),
+        ({"inject": "dead-rank", "transport": "self"}, "needs two GPUs"),
+    ],
+)
+def test_what_this_machine_cannot_run_is_refused(pcie: EmulatedMachine, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        measure(pcie, **options)
+
+
+@pytest.mark.parametrize("text", ["64", "0x3", "3x0", "x", "64x", "-1x3", "1x1x1", "64 x 256", ""])
+def test_a_concurrency_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write it as blocks x threads"):
+        AtomicsConfig(concurrency=(text,))
+
+
+def test_a_grid_that_no_gpu_holds_is_refused() -> None:
+    with pytest.raises(UsageError, match="too many blocks, no GPU has more than 65,535"):
+        AtomicsConfig(concurrency=("100000000x1024",))
+    assert AtomicsConfig(concurrency=("65535x1024",)).concurrency == ("65535x1024",)
+
+
+def test_the_part_that_began_has_the_rows_so_far(pcie: EmulatedMachine) -> None:
+    class Impatient(Listener):
+        begun: ProbeResult
+
+        def begin(self, result: ProbeResult) -> None:
+            self.begun = result
+
+        def progress(self, text: str) -> None:
+            if len(self.begun.rows) == 2:
+                raise KeyboardInterrupt
+
+    observer = Impatient()
+    with pytest.raises(KeyboardInterrupt):
+        run(pcie, AtomicsConfig(iterations=2, transport="host"), observer)
+    assert (observer.begun.transport, len(observer.begun.rows)) == ("host", 2)

@@ -1,0 +1,219 @@
+"""compare-nccl on the emulator: ours alone, and whole matches against players that have no library."""
+
+import pytest
+
+from pcietool.contenders.catalog import CONTENDERS, Contender
+from pcietool.contenders.player import Measurement
+from pcietool.contract.results import Status
+from pcietool.errors import UsageError
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.common.world import World
+from pcietool.probes.compare import match as compare_match
+from pcietool.probes.compare import probe as compare
+from pcietool.probes.compare.config import CompareConfig, Effort
+from pcietool.probes.compare.crossover import crossover, crossovers
+from pcietool.probes.compare.match import Match, faster
+
+pytestmark = pytest.mark.timeout(100)
+TWO = {"sizes": (4, 16), "modes": ("eager",), "pairs": 7}
+EFFORT = Effort(pairs=7, rounds=5, nodes=20, replays=1)
+
+
+class Silent:
+    def __init__(self):
+        self.progressed = []
+
+    def progress(self, text):
+        self.progressed.append(text)
+
+    def begin(self, result):
+        pass
+
+    def result(self, result):
+        pass
+
+
+def match(player, environment=None, contender=None, **config):
+    machine = EmulatedMachine.open("h200-nvlink2")
+    world = World.build(machine, "peer", 2, rows=2)
+    contender = contender or Contender("fake", "A fake", f"tests.contenders.fake_players:{player}")
+    config = CompareConfig(**TWO | config)
+    return Match(contender, world, config, EFFORT, Silent(), environment or {}).play()
+
+
+@pytest.fixture(autouse=True)
+def gpus(monkeypatch):
+    monkeypatch.setattr(compare_match, "gpus_answer", lambda count, environment: ("the GPUs answer", True))
+
+
+# -- ours alone -------------------------------------------------------------------------------------------------------
+
+
+def test_without_gpus_ours_is_shown_alone_and_nothing_counts_as_compared():
+    results = compare.run(EmulatedMachine.open("pcie5-switch4"), CompareConfig(sizes=(4,)), Silent())
+    assert [(result.transport, result.status) for result in results] == [
+        ("peer", Status.WAIVED),
+        ("host", Status.WAIVED),
+    ]
+    for result in results:
+        assert result.reason == compare.NOT_EMULATED
+        assert {row["mode"] for row in result.rows} == {"in-kernel", "graph", "eager"}
+        assert all(row["ours_us_median"] > 0 for row in result.rows)
+        assert len(result.checks) == 3
+        assert all(check["passed"] for check in result.checks)
+
+
+def test_a_control_that_is_not_caught_is_a_failure(monkeypatch):
+    monkeypatch.setattr(compare.AllReduce, "wrong_sums", lambda self: None)
+    config = CompareConfig(sizes=(4,), modes=("in-kernel",), transport="peer")
+    (result,) = compare.run(EmulatedMachine.open("h200-nvlink2"), config, Silent())
+    assert result.status is Status.FAIL
+    assert result.reason == "control: a torn all-reduce is caught: no sum was wrong"
+
+
+def test_wrong_sums_of_ours_are_a_failure(monkeypatch):
+    monkeypatch.setattr(
+        "pcietool.probes.compare.allreduce_kernel.AllReduce.wrong_outputs", lambda self, iteration: "rank 0"
+    )
+    config = CompareConfig(sizes=(4,), modes=("graph",), transport="peer")
+    (result,) = compare.run(EmulatedMachine.open("h200-nvlink2"), config, Silent())
+    assert result.status is Status.FAIL
+    assert "inline-flag all-reduce of 4 bytes, graph: rank 0" in result.reason
+
+
+def test_one_gpu_is_waived_unless_a_transport_is_named():
+    machine = EmulatedMachine.open("h200-nvlink2", gpus=[0])
+    results = compare.run(machine, CompareConfig(), Silent())
+    assert [result.status for result in results] == [Status.WAIVED, Status.WAIVED]
+    assert results[0].reason == "needs two GPUs and there is one"
+    with pytest.raises(UsageError, match="--transport host: needs two GPUs"):
+        compare.run(machine, CompareConfig(transport="host"), Silent())
+
+
+# -- against somebody -------------------------------------------------------------------------------------------------
+
+
+def test_one_process_for_all_gpus_has_no_graph():
+    result = match("Honest", modes=("graph",))
+    assert result.status is Status.WAIVED
+    assert "no graph of one process" in result.reason
+
+
+def test_a_match_gives_ratios_with_intervals_and_says_what_ran():
+    result = match("Honest", {"NCCL_ALGO": "Tree"})
+    assert result.status is Status.PASS
+    assert [(row["ours"], row["bytes"]) for row in result.rows] == [
+        ("inline-flag all-reduce", 4),
+        ("publishing barrier", None),
+        ("relaxed barrier", None),
+        ("inline-flag all-reduce", 16),
+    ]
+    for row in result.rows:
+        assert row["theirs_us_median"] == 10.0, "the first repetition does not count"
+        assert row["times_faster_median"] == pytest.approx(10.0 / row["ours_us_median"], rel=0.05)
+        assert row["times_faster_median_low"] <= row["times_faster_median"] <= row["times_faster_median_high"]
+        assert (row["library"], row["transports_ran"]) == ("honest 1.0", ["P2P/CUMEM"])
+    assert [row["algorithm"] for row in result.rows] == ["RING LL", "RING LL", "RING LL", None]
+    assert "transport P2P/CUMEM" in result.checks[0]["text"]
+    assert "x faster" in result.verdict
+
+
+def test_of_several_processes_the_shortest_counts_around_launches_and_the_longest_in_a_kernel():
+    barrier = Measurement("barrier", "graph"), Measurement("LSA relaxed", "in-kernel")
+    contender = Contender(
+        "fake", "A fake", "tests.contenders.fake_players:Honest", process_a_gpu=True, barriers=barrier
+    )
+    result = match("", contender=contender, modes=("graph", "in-kernel"))
+    figures = {(row["theirs"], row["ours"]): row["theirs_us_median"] for row in result.rows}
+    assert figures[("barrier", "publishing barrier")] == 10.0
+    assert figures[("LSA relaxed", "relaxed barrier")] == 100.0  # one repetition
+    assert ("LSA relaxed", "publishing barrier") not in figures, "relaxed against relaxed only"
+
+
+@pytest.mark.parametrize(
+    ("player", "status", "reason"),
+    [
+        ("Absent", Status.WAIVED, "it is not installed: pip install it"),
+        ("Wrong", Status.FAIL, "wrong data: element 3 is wrong"),
+        ("Fails", Status.ERROR, "no reason; afterwards the GPUs answer"),
+    ],
+)
+def test_what_a_contender_does_ends_its_part_only(player, status, reason):
+    result = match(player)
+    assert result.status is status
+    assert result.reason.endswith(reason)
+
+
+@pytest.mark.parametrize(("player", "stage"), [("HangsInInit", "ncclCommInitAll"), ("HangsInRun", "all-reduce, eager")])
+def test_a_contender_that_hangs_is_named_killed_and_the_gpus_are_checked(player, stage):
+    result = match(player, init_timeout_s=3.0, run_timeout_s=1.0)
+    assert result.status is Status.HANG
+    assert f"stage {stage}; its processes were killed; afterwards the GPUs answer" in result.reason
+    assert result.hang["gpus_lost"] is False
+
+
+def test_settings_of_the_user_that_forbid_a_contender_waive_it():
+    result = match("", {"NCCL_P2P_DISABLE": "0"}, CONTENDERS["nccl-host"])
+    assert result.status is Status.WAIVED
+    assert "NCCL_P2P_DISABLE=0 is set and kept" in result.reason
+
+
+# -- what figures say -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ratios", "crossing"),
+    [
+        ([(4, 3.0), (64, 1.1), (1024, 0.9), (4096, 0.5)], 1024),
+        ([(4, 3.0), (64, 0.9), (1024, 1.2), (4096, 0.5)], 4096),
+        ([(4096, 0.5), (4, 3.0)], 4096),
+        ([(4, 0.9), (64, 0.8)], 4),
+        ([(4, 3.0), (64, 0.9), (1024, 1.0)], None),
+    ],
+)
+def test_the_crossover_is_where_theirs_stays_faster(ratios, crossing):
+    found = crossover(ratios)
+    assert found["crossover_bytes"] == crossing
+    assert ("crossover_bytes_reason" in found) is (crossing is None)
+
+
+def test_crossovers_are_told_for_each_contender_and_mode():
+    rows = [
+        {"contender": "a", "mode": mode, "bytes": nbytes, "times_faster_median": times}
+        for mode, times in (("graph", 2.0), ("eager", 0.5))
+        for nbytes in (None, 4, 16)
+    ]
+    table = {(row["contender"], row["mode"]): row["crossover_bytes"] for row in crossovers(rows)}
+    assert table == {("a", "graph"): None, ("a", "eager"): 4}
+
+
+def test_faster_and_slower_are_said_in_words():
+    row = {"times_faster_median": 2.0, "times_faster_median_low": 1.9, "times_faster_median_high": 2.1}
+    assert faster(row) == "2.00 x faster [1.90, 2.10]"
+    row = {"times_faster_median": 0.5, "times_faster_median_low": 0.4, "times_faster_median_high": None}
+    assert faster({**row, "times_faster_median_low": None}) == "2.00 x slower"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"sizes": (3,)},
+        {"sizes": (0,)},
+        {"min_bytes": 2},
+        {"min_bytes": 8, "max_bytes": 4},
+        {"max_bytes": 32 << 20},
+        {"factor": 1},
+        {"contenders": ("gloo",)},
+        {"transport": "self"},
+        {"init_timeout_s": 600},
+    ],
+)
+def test_what_makes_no_sense_is_refused(config):
+    with pytest.raises(ValueError):
+        CompareConfig(**config)
+
+
+def test_sizes_are_a_range_or_a_list():
+    assert CompareConfig().all_sizes("cuda") == [4 << 2 * step for step in range(10)][:10]
+    assert CompareConfig(sizes=(8192, 4)).all_sizes("cuda") == [4, 8192]
+    assert CompareConfig(min_bytes=1024).all_sizes("emulated") == [1024]

@@ -1,0 +1,214 @@
+"""Litmus tests on emulated machines: what is seen is allowed, and what is forbidden and seen fails."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pcietool.contract.results import Status
+from pcietool.errors import NothingToRunError
+from pcietool.litmus.explore import explore
+from pcietool.litmus.text.library import find, load
+from pcietool.machines import open_machine
+from pcietool.machines.base import HOST, on_device
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.litmus.machine import histogram, homes
+from pcietool.probes.litmus.trials import TrialsConfig, judged, run, summary
+
+NATIVE, NOT_NATIVE = "h200-nvlink2", "pcie5-switch4"
+
+
+class Listener:
+    def progress(self, text):
+        pass
+
+    begin = result = progress
+
+
+def trials_of(*tests, fabric=NATIVE, gpus=2, trials=256, place="peer", seed=0):
+    with EmulatedMachine.open(fabric, range(gpus)) as machine:
+        config = TrialsConfig(tests=tests, trials=trials, place=place, seed=seed)
+        (result,) = run(machine, config, Listener())
+    return result
+
+
+def packaged(name):
+    (path,) = find([name])
+    return load(path)
+
+
+def seen_in(row):
+    return {outcome["text"]: outcome["count"] for outcome in row["outcomes"] if outcome["count"]}
+
+
+# -- on a machine -----------------------------------------------------------------------------------------------------
+
+SAMPLE = (
+    "mp-release.sys-acquire.sys-gpus",
+    "sb-fence.sc.sys-gpus",
+    "corr-relaxed.sys-gpus",
+    "rmw-add.sys-gpus",
+    "rmw-cas-twice-gpus",
+    "mp-release.cta-acquire.cta-cta",
+    "isa2-gpu-then-sys",
+    "cowr-own",
+    "mp-spin-gpus",
+    "election-acq_rel.gpu",
+)
+
+
+@pytest.mark.parametrize("place", ["peer", "writer"])
+def test_what_is_seen_is_what_the_model_shows(place):
+    result = trials_of(*SAMPLE, place=place)
+    assert result.status is Status.PASS
+    assert [row["test"] for row in result.rows] == list(SAMPLE)
+    for row in result.rows:
+        assert (row["place"], row["trials"], row["seen"], row["status"]) == (place, 256, 0, "pass")
+        assert sum(outcome["count"] for outcome in row["outcomes"]) == 256
+        assert all(outcome["shown_by_model"] for outcome in row["outcomes"])
+    assert all(check["passed"] for check in result.checks)
+    several = [row["test"] for row in result.rows if row["outcome_count"] > 1]
+    assert {"sb-fence.sc.sys-gpus", "rmw-add.sys-gpus"} <= set(several)
+
+
+def test_the_seed_decides_and_nothing_else():
+    rows = [trials_of("sb-weak-gpus", seed=seed).rows for seed in (1, 1, 2)]
+    assert rows[0] == rows[1]
+    assert seen_in(rows[0][0]) != seen_in(rows[2][0])
+
+
+def test_more_trials_than_a_launch_has():
+    (row,) = trials_of("coww", trials=5000, gpus=1).rows
+    assert seen_in(row) == {"x=2": 5000}
+
+
+def test_initial_memory_and_registers_final_memory_negative_values_and_forward_branches(tmp_path):
+    path = tmp_path / "all.litmus"
+    path.write_text(
+        "PTX all\n{ x=7; y=-3; P0:r3=5; }\nP0@cta 0,gpu 0 ;\nld.weak r0, x ; ld.weak r1, y ; sub r2, r1, r3 ;\n"
+        "blt r2, r1, LC00 ; st.weak x, 1 ; LC00: div r4, r2, 3 ; mul r5, r4, r0 ; st.weak y, r5 ;\n"
+        "atom.cas r6, x, 7, 9 ; atom.sub r7, x, 2 ;\n"
+        "forall (P0:r2 = -8 /\\ P0:r4 = -2 /\\ y = -14 /\\ P0:r6 = 7 /\\ P0:r7 = 9 /\\ x = 7)\n"
+    )
+    (row,) = trials_of(str(path), trials=20).rows
+    assert seen_in(row) == {"P0:r2=-8 P0:r4=-2 y=-14 P0:r6=7 P0:r7=9 x=7": 20}
+    assert row["status"] == "pass"
+
+
+def test_a_lost_update_where_atomics_are_not_native_is_no_failure_but_is_said():
+    result = trials_of("rmw-add.sys-gpus", fabric=NOT_NATIVE, place="host")
+    (row,) = result.rows
+    assert (result.status, row["status"], row["verdict"]) == (Status.INFO, "info", "forbidden")
+    assert row["seen"] > 0
+    assert "not native" in row["reason"]
+    assert trials_of("rmw-add.sys-gpus", fabric=NATIVE).rows[0]["reason"] is None
+
+
+@pytest.mark.parametrize(
+    ("test", "options", "reason"),
+    [
+        ("bar-sync-mp-cta", {}, "runs on the model only"),
+        ("iriw-acquire.sys-gpus", {}, "needs 4 GPUs and there are 2"),
+        ("mp-weak-gpus", {"gpus": 1}, "needs 2 GPUs and there is one"),
+        ("rmw-lock-release.gpu-ctas", {"place": "host"}, "its loop may never end"),
+    ],
+)
+def test_what_cannot_run_is_waived_with_a_reason(test, options, reason):
+    result = trials_of(test, **options)
+    assert result.status is Status.WAIVED
+    assert reason in result.rows[0]["reason"]
+    assert result.rows[0]["trials"] is None
+    with_another = trials_of(test, "coww", **options)
+    assert with_another.status is Status.PASS
+    assert "1 waived" in with_another.verdict
+
+
+def test_a_loop_that_never_ends_leaves_a_record(tmp_path):
+    path = tmp_path / "never.litmus"
+    path.write_text(
+        "PTX never\n{ x=0; }\nP0@cta 0,gpu 0 ;\nLC00: ld.relaxed.sys r0, x ; beq r0, 0, LC00 ;\nexists (x=1)\n"
+    )
+    with EmulatedMachine.open(NATIVE) as machine:
+        config = TrialsConfig(tests=(str(path),), trials=1, place="peer", timeout_s=1e-4)
+        (result,) = run(machine, config, Listener())
+    assert result.status is Status.HANG
+    assert result.hang["records"][0]["rank"] == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("place", ["peer", "host"])
+def test_real_gpus_show_nothing_forbidden(place):
+    try:
+        machine = open_machine("cuda")
+    except NothingToRunError as error:
+        pytest.skip(str(error))
+    with machine:
+        (result,) = run(machine, TrialsConfig(tests=("all",), trials=20_000, place=place), Listener())
+    assert result.status in (Status.PASS, Status.INFO, Status.WARN)
+    assert all(check["passed"] for check in result.checks)
+
+
+# -- where variables lie ----------------------------------------------------------------------------------------------
+
+
+def test_variables_lie_with_their_last_reader_or_their_first_writer():
+    sb, mp = packaged("sb-weak-gpus"), packaged("mp-weak-gpus")
+    assert homes(mp, "peer") == [on_device(1), on_device(1)]
+    assert homes(mp, "writer") == [on_device(0), on_device(0)]
+    assert homes(sb, "peer") == [on_device(1), on_device(0)]
+    assert homes(sb, "writer") == [on_device(0), on_device(1)]
+    assert homes(sb, "host") == [HOST, HOST]
+    assert homes(packaged("2+2w-weak-gpus"), "peer") == [on_device(1), on_device(1)]
+
+
+# -- what it means ----------------------------------------------------------------------------------------------------
+
+
+def test_a_histogram_of_a_hand_made_array():
+    values = np.array([[1, 0, 1, -1, 1], [0, 2**31 - 1, 0, 5, 1]], np.int32)
+    assert histogram(values) == {(1, 0): 2, (0, 2**31 - 1): 1, (-1, 5): 1, (1, 1): 1}
+    assert histogram(np.zeros((0, 4), np.int32)) == {(): 4}
+
+
+def judge_counts(name, counts, not_native=None, **expectation):
+    test = packaged(name)
+    test = replace(test, expectation=replace(test.expectation, **expectation))
+    return judged(explore(test), Counter(counts), not_native)
+
+
+def test_a_forbidden_outcome_that_is_seen_fails_and_is_named():
+    row = judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 1): 9_998, (1, 0): 2})
+    assert (row["status"], row["seen"], row["outcome_count"]) == ("fail", 2, 2)
+    assert row["failed"] == ("mp-release.sys-acquire.sys-gpus: forbidden: P1:r0=1 P1:r1=0 2 times of 10,000")
+    of_model = {"verdict": "forbidden", "expected": "forbidden", "gaps": []}
+    status, verdict, reason = summary([row | of_model])
+    assert (status, reason) == (Status.FAIL, row["failed"])
+    assert verdict.endswith("1 of 1 forbidden")
+    _, verdict, _ = summary([row | of_model | {"expected": "allowed", "gaps": ["load buffering"]}])
+    assert verdict.endswith("1 of 1 not shown for its gaps")
+    kept = judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 1): 10_000})
+    assert (kept["status"], kept["failed"], kept["note"]) == ("pass", None, None)
+
+
+def test_an_outcome_that_nothing_explains_fails_even_if_nobody_asked_for_it():
+    assert judge_counts("mp-weak-gpus", {(7, 0): 1})["status"] == "fail"
+    assert judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 0): 1}, not_native="why")["status"] == "info"
+
+
+def test_what_is_allowed_and_not_seen_is_no_proof():
+    row = judge_counts("mp-weak-gpus", {(0, 0): 1_000_000})
+    assert (row["status"], row["note"]) == ("info", "not seen in 1,000,000")
+    assert judge_counts("mp-weak-gpus", {(1, 0): 1})["status"] == "pass"
+
+
+def test_what_falls_into_a_gap_is_forbidden_only_if_the_test_says_so():
+    both = {(1, 1): 3}
+    assert judge_counts("lb-weak-gpus", both)["note"] == "seen, though the model does not show it"
+    assert judge_counts("lb-weak-gpus", both, verdict="forbidden")["status"] == "fail"
+
+
+def test_a_wrong_expectation_fails_whatever_is_seen():
+    row = judge_counts("mp-weak-gpus", {(0, 0): 5}, verdict="forbidden")
+    assert row["status"] == "fail"
+    assert "allowed, though the test says forbidden" in row["failed"]

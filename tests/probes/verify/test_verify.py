@@ -1,0 +1,355 @@
+"""verify on emulated machines: right data pass, and each check finds what it is for."""
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from pcietool.contract.results import ProbeResult, Row, Status
+from pcietool.errors import NothingToRunError, UsageError
+from pcietool.machines import open_machine
+from pcietool.machines.base import Machine
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.common.world import Transport
+from pcietool.probes.verify.config import ENTRIES, ROUTED, STARTS, Effort, EntryName, VerifyConfig
+from pcietool.probes.verify.messages import Signal
+from pcietool.probes.verify.mutants import MUTANTS
+from pcietool.probes.verify.mutation import judge
+from pcietool.probes.verify.playing import Player
+from pcietool.probes.verify.probe import run
+from pcietool.probes.verify.pushes import Dispatch
+from pcietool.probes.verify.stage import Entry, SlotUse, Stage, compare_counts, wrong_slot_map, wrong_slots
+from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Report, Trial
+from pcietool.protocol.routing import DISTRIBUTIONS, Distribution
+from pcietool.protocol.slots import GUARD_BYTES
+
+
+class Listener:
+    def progress(self, text: str) -> None: ...
+
+    def begin(self, result: ProbeResult) -> None: ...
+
+    def result(self, result: ProbeResult) -> None: ...
+
+
+def verify(machine: Machine, **options: Any) -> list[ProbeResult]:
+    return run(machine, VerifyConfig(**{"iterations": 4, **options}), Listener())
+
+
+def player_on(machine: Machine, transport: Transport = "peer") -> Player:
+    return Player(machine, transport, Effort.of(machine, VerifyConfig(), transport), seed=0)
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[EmulatedMachine]:
+    with EmulatedMachine.open("pcie5-switch4", gpus=[0, 1, 2]) as machine:
+        yield machine
+
+
+@pytest.fixture(scope="module")
+def player(three: EmulatedMachine) -> Iterator[Player]:
+    made = player_on(three)
+    yield made
+    made.free()
+
+
+# -- right data -------------------------------------------------------------------------------------------------------
+
+
+def test_the_default_set_passes() -> None:
+    with EmulatedMachine.open("pcie5-switch4", gpus=[2, 0]) as two:
+        results = verify(two, iterations=2)
+    assert [(result.transport, result.status, result.reason) for result in results] == [
+        ("peer", Status.PASS, None),
+        ("host", Status.PASS, None),
+    ]
+    for result in results:
+        assert len(result.rows) == 2 + len(ROUTED) * len(DISTRIBUTIONS)
+        assert all(row["status"] == "pass" and row["launches"] == 2 and row["iterations"] == 2 for row in result.rows)
+        assert all(row["bytes_checked"] for row in result.rows)
+        assert all(check["passed"] for check in result.checks)
+        assert sum("control" in check["name"] for check in result.checks) == 6
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_one_gpu_plays_two_ranks(three: EmulatedMachine, entry: EntryName) -> None:
+    (result,) = verify(three, entries=(entry,), transport="self")
+    assert (result.status, result.reason) == (Status.PASS, None)
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("start", STARTS)
+def test_slots_and_gates_serve_many_iterations(player: Player, entry: EntryName, start: int) -> None:
+    report = player.play(player.entry(entry, None), Trial(12, start), 2.0)
+    assert not report.findings
+
+
+@pytest.mark.parametrize("load", ["push", "pull", "all"])
+def test_under_load(three: EmulatedMachine, load: str) -> None:
+    results = verify(three, entries=("signal", "dispatch"), distributions=("uniform",), load=load)
+    assert [result.status for result in results] == [Status.PASS] * 2
+
+
+def test_a_soak_repeats_everything(three: EmulatedMachine) -> None:
+    result, _ = verify(three, entries=("signal", "barrier"), iterations=2, soak_s=0.5)
+    assert result.status == Status.PASS
+    assert result.rows[0]["launches"] > 2
+
+
+def test_larger_rows_and_more_experts(three: EmulatedMachine) -> None:
+    options = {"rows": 4, "experts": 9, "row_bytes": 48, "transport": "peer", "distributions": ("zipf",)}
+    (result,) = verify(three, entries=("dispatch", "end-to-end"), **options)
+    assert (result.status, result.reason) == (Status.PASS, None)
+
+
+def test_a_stall_beyond_the_deadline_ends_with_it(three: EmulatedMachine) -> None:
+    """Of every iteration: the writers of gates go on, and each time one of them would be late again."""
+    options: dict[str, Any] = {"transport": "peer", "inject": "stall=60000000", "timeout_s": 0.01}
+    (result,) = verify(three, entries=("gate",), distributions=("uniform",), **options)
+    assert result.status is Status.HANG
+    assert result.hang is not None
+    assert max(record["since_entry_ns"] for record in result.hang["records"]) < 1e9
+
+
+def test_what_was_not_launched_was_not_compared(three: EmulatedMachine) -> None:
+    (result,) = verify(
+        three, entries=("dispatch",), distributions=("uniform",), transport="peer", inject="corrupt-count"
+    )
+    assert [(check["name"], check["passed"]) for check in result.checks] == [("tables are as recounted", False)]
+    assert (result.rows[0]["launches"], result.rows[0]["iterations"]) == (0, 0)
+
+
+def test_mutants_say_nothing_on_a_machine_that_fails() -> None:
+    with EmulatedMachine.open("faulty/dead-direction", [0, 1]) as machine:
+        (result,) = verify(machine, entries=("signal",), transport="peer", mutants=True, timeout_s=0.05)
+    assert result.status is Status.HANG
+    assert "signal as it is: no mutant says anything" in result.verdict
+    assert not result.rows
+    with EmulatedMachine.open("faulty/corrupt-beyond", [0, 1]) as machine:
+        (result,) = verify(machine, entries=("dispatch",), transport="peer", row_bytes=512, mutants=True)
+    assert (result.status, result.verdict) == (Status.FAIL, "no mutant says anything here")
+    assert result.reason is not None
+    assert result.reason.startswith("dispatch as it is: iteration")
+
+
+@pytest.mark.gpu
+def test_real_gpus_pass_and_their_mutants_end() -> None:
+    try:
+        machine = open_machine("cuda", None, None, None, 0)
+    except NothingToRunError as nothing:
+        pytest.skip(str(nothing))
+    with machine:
+        transport = "all" if len(machine.devices) > 1 else None
+        for mutants in (False, True):
+            for result in verify(machine, transport=transport, mutants=mutants):
+                assert result.status in (Status.PASS, Status.WARN, Status.WAIVED), result.reason
+
+
+# -- wrong data, tables, slots and guards -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_one_wrong_bit_is_found(player: Player, entry: EntryName) -> None:
+    report = player.play(player.entry(entry, "all-to-one"), Trial(3, corruption=Corruption("byte")), 2.0)
+    finding = report.findings[0]
+    assert finding.check == "bytes"
+    assert finding.text.startswith("iteration 0: ")
+    assert "byte 5 is " in finding.text
+    assert "rank 0" in finding.text
+
+
+@pytest.mark.parametrize("entry", ROUTED)
+@pytest.mark.parametrize(("kind", "word"), [("count", "given"), ("route", "row")])
+def test_a_wrong_table_is_found_before_anything_runs(
+    player: Player, entry: EntryName, kind: CorruptionKind, word: str
+) -> None:
+    report = player.play(player.entry(entry, "uniform"), Trial(3, corruption=Corruption(kind)), 2.0)
+    assert {finding.check for finding in report.findings} == {"table"}
+    assert word in report.findings[0].text
+    assert report.bytes_checked == 0
+
+
+def test_a_row_that_nobody_sends_cannot_be_corrupted(player: Player) -> None:
+    with pytest.raises(UsageError, match="rank 1 sends no rows"):
+        player.play(player.entry("dispatch", "one-row"), Trial(1, corruption=Corruption("byte", rank=1)), 2.0)
+
+
+class TwoWriters(Signal):
+    def slot_uses(self) -> list[SlotUse]:
+        uses = super().slot_uses()
+        return [*uses, uses[0]]
+
+
+class TooFew(Signal):
+    def slot_uses(self) -> list[SlotUse]:
+        return super().slot_uses()[1:]
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"), [(Signal, None), (TwoWriters, "has two writers"), (TooFew, "11 slots are stored to")]
+)
+def test_the_slot_map_is_checked(player: Player, entry: type[Signal], text: str | None) -> None:
+    stage = Stage(player.machine, player.world)
+    findings = list(wrong_slot_map(entry(stage, 1)))
+    stage.free()
+    assert [finding.check for finding in findings] == ["slots"] * bool(text)
+    assert text is None or text in findings[0].text
+
+
+def played(player: Player, trial: Trial) -> tuple[Stage, Entry]:
+    """A dispatch that was run, with its memory as it left it."""
+    stage = Stage(player.machine, player.world)
+    entry = player.entry("dispatch", "uniform")(stage, trial.iterations)
+    player.world.reset(trial.start - 1)
+    entry.prepare(trial)
+    assert player.machine.run(entry.launches(trial), 2.0).finished
+    return stage, entry
+
+
+@pytest.mark.parametrize("check", ["slots", "guards", "count", None])
+def test_what_is_changed_afterwards_is_found(player: Player, check: Check | None) -> None:
+    trial = Trial(2)
+    stage, entry = played(player, trial)
+    assert isinstance(entry, Dispatch)
+    word = np.full(1, 77, np.uint32)
+    if check == "slots":
+        player.world.slots[1].write(word, GUARD_BYTES + player.world.slot_map.offset(4, 0))
+    elif check == "guards":
+        player.world.slots[1].write(word, 0)
+    elif check == "count":
+        entry.tables.counted[1].write(word)
+    findings = [*entry.wrong_data(trial, Report()), *wrong_slots(entry, trial), *stage.damaged_guards()]
+    stage.free()
+    assert [finding.check for finding in findings] == ([check] if check else [])
+
+
+def test_guards_around_what_is_sent_are_watched_too(player: Player) -> None:
+    stage, entry = played(player, Trial(1))
+    assert isinstance(entry, Dispatch)
+    entry.landing[0].whole.write(np.full(1, 1, np.uint8), 3)
+    (finding,) = stage.damaged_guards()
+    stage.free()
+    assert finding.text == "1 guard bytes before the rows of rank 0 were overwritten"
+
+
+def test_counts_are_compared_iteration_by_iteration() -> None:
+    seen = np.array([[2, 1], [2, 0]])
+    (finding,) = compare_counts("pushed", seen, np.array([2, 1]), ("consumer",))
+    assert finding.text == "pushed, iteration 1, consumer 1: 0 rows, expected 1"
+
+
+# -- hangs and late ranks ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("point", ["writing", "reading"])
+def test_a_late_rank_is_waited_for(player: Player, entry: EntryName, point: Any) -> None:
+    report = player.play(player.entry(entry, "uniform"), Trial(3, STARTS[1], Late(1, point, 50_000)), 2.0)
+    assert not report.findings
+
+
+def test_a_rank_that_is_later_than_the_deadline_is_a_hang(three: EmulatedMachine) -> None:
+    (result,) = verify(three, entries=("dispatch",), transport="peer", inject="stall=3000000")
+    assert result.status == Status.HANG
+    assert "hang during dispatch, uniform, from sequence 1: rank" in result.verdict
+    assert [row["status"] for row in result.rows] == ["hang"]
+
+
+# -- mutants ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("entries", "waived"),
+    [
+        (("signal", "barrier", "gate"), ["remote RMW on a native link"]),
+        (("dispatch",), []),
+        (("combine", "end-to-end"), []),
+    ],
+)
+def test_every_mutant_is_killed_and_every_equivalent_survives(
+    three: EmulatedMachine, entries: tuple[EntryName, ...], waived: list[str]
+) -> None:
+    (result,) = verify(three, mutants=True, transport="peer", entries=entries)
+    assert (result.status, result.reason) == (Status.PASS, None)
+    assert [row["mutant"] for row in result.rows] == [m.name for m in MUTANTS if m.entry in entries]
+    assert [row["mutant"] for row in result.rows if row["outcome"] == "waived"] == waived
+    for row in result.rows:
+        assert row["outcome"] in (row["expected"].replace("survives", "survived"), "waived")
+        assert row["outcome"] != "killed" or (row["killed_by"] and row["how"] and row["found"])
+
+
+def test_a_remote_counter_is_right_on_native_links() -> None:
+    with EmulatedMachine.open("h200-nvlink2") as machine:
+        (result,) = verify(machine, mutants=True, transport="peer", entries=("barrier",))
+    outcomes = {row["mutant"]: row["outcome"] for row in result.rows}
+    assert outcomes["remote RMW on a native link"] == "survived"
+    assert outcomes["remote RMW counter"] == "waived"
+
+
+MUTANT: Row = {
+    "mutant": "a", "entry": "signal", "expected": "killed", "outcome": "killed", "tries": 3, "found": "x", "reason": "y"
+}  # fmt: skip
+EQUIVALENT = MUTANT | {"expected": "survives", "outcome": "survived"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "status", "reason"),
+    [
+        ([MUTANT, EQUIVALENT], Status.PASS, None),
+        ([MUTANT | {"outcome": "survived"}, EQUIVALENT], Status.FAIL, "signal: a: not found in 3 tries"),
+        ([MUTANT, EQUIVALENT | {"outcome": "killed"}], Status.FAIL, "signal: a: false alarm: x"),
+        ([MUTANT | {"outcome": "not sensitive here"}, EQUIVALENT], Status.WARN, None),
+        ([MUTANT | {"outcome": "waived"}], Status.WAIVED, "y"),
+    ],
+)
+def test_a_survivor_is_as_bad_as_wrong_data(rows: list[Row], status: Status, reason: str | None) -> None:
+    judged, _, why = judge(rows)
+    assert (judged, why) == (status, reason)
+
+
+# -- what makes no sense ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"mutants": True, "soak_s": 1.0},
+        {"mutants": True, "inject": "corrupt-byte"},
+        {"entries": ("signal",), "distributions": ("uniform",)},
+        {"entries": ("barrier",), "inject": "corrupt-count"},
+        {"inject": "corrupt-everything"},
+    ],
+)
+def test_contradictions_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        VerifyConfig(**options)
+
+
+@pytest.mark.parametrize(("experts", "text"), [(9, "have only 6 rows"), (4, "a multiple of the 3 ranks")])
+def test_experts_must_fit(three: EmulatedMachine, experts: int, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        verify(three, experts=experts, transport="peer")
+
+
+def test_distributions_and_entries_are_complete() -> None:
+    assert set(ROUTED) < set(ENTRIES)
+    assert len(get_args(Distribution)) == len(DISTRIBUTIONS)
+
+
+@pytest.mark.parametrize(
+    ("iterations", "launches"),
+    [
+        (1, [(STARTS[0], 1)]),
+        (2, [(STARTS[0], 1), (2**31, 1)]),
+        (9, [(STARTS[0], 5), (2**31 - 2, 4)]),
+        (30, [(STARTS[0], 15), (STARTS[1], 15)]),
+        (1100, [(1, 500), (501, 50), (STARTS[1], 500), (STARTS[1] + 500, 50)]),
+    ],
+)
+def test_half_of_the_iterations_cross_the_wrap(
+    three: EmulatedMachine, iterations: int, launches: list[tuple[int, int]]
+) -> None:
+    effort = Effort.of(three, VerifyConfig(iterations=iterations), "peer")
+    assert effort.launches() == launches
+    assert sum(n for _, n in launches) == iterations
