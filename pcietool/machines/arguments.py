@@ -1,4 +1,4 @@
-"""Kernel arguments as bit patterns, checked against the PTX parameter types before anything is launched.
+"""Kernel arguments as bit patterns, checked against the PTX parameters before anything is launched.
 
 Shared by both tenants; must not import CUDA.
 """
@@ -8,30 +8,49 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from pcietool.errors import UsageError
 from pcietool.machines.base import Argument, Buffer, Kernel
-from pcietool.ptx.model import TYPE_BYTES
+from pcietool.ptx.model import TYPE_BYTES, Parameter
 
 
 def bit_patterns(kernel: Kernel, watch_address: int, args: Sequence[Argument]) -> tuple[int, ...]:
     """`args` behind the Watch pointer, which every kernel takes first, each as an unsigned integer of its
     parameter's width.
 
-    Raises UsageError if their number, kind or range does not fit the kernel.
+    Raises UsageError if their number, kind, size or range does not fit the kernel.
     """
-    types = kernel.parameters
+    types = [_type(parameter) for parameter in kernel.parameters]
     if len(types) != len(args) + 1:
         raise UsageError(
             f"{kernel.name} takes the Watch and {len(types) - 1} arguments ({', '.join(types[1:])}), not {len(args)}"
         )
+    given = zip(kernel.parameters, types, (watch_address, *args), strict=True)
     return tuple(
-        _bits(f"{kernel.name}, argument {position} (.{types[position]})", types[position], argument)
-        for position, argument in enumerate((watch_address, *args))
+        _bits(f"{kernel.name}, argument {position} (.{kind})", parameter, argument)
+        for position, (parameter, kind, argument) in enumerate(given)
     )
 
 
-def _bits(where: str, ptx_type: str, argument: Argument) -> int:
-    width = TYPE_BYTES.get(ptx_type, 16) * 8  # a struct passed by value is no PTX type
+def _type(parameter: Parameter) -> str:
+    """The PTX type, with the size in bytes of a struct: b8[24]."""
+    return f"{parameter.type}[{parameter.bytes}]" if _is_struct(parameter) else parameter.type
+
+
+def _is_struct(parameter: Parameter) -> bool:
+    """Nothing but a struct passed by value is an array of bytes."""
+    return parameter.type == "b8" or parameter.bytes != TYPE_BYTES[parameter.type]
+
+
+def _bits(where: str, parameter: Parameter, argument: Argument) -> int:
+    ptx_type, width = parameter.type, parameter.bytes * 8
+    if isinstance(argument, bytes | np.void | np.ndarray):
+        return _struct_bits(where, parameter, argument if isinstance(argument, bytes) else argument.tobytes())
+    if _is_struct(parameter):
+        raise UsageError(
+            f"{where}: takes a struct, as bytes or an element of a numpy array, not {type(argument).__name__}"
+        )
     if ptx_type in ("f32", "f64"):
         if isinstance(argument, Buffer):
             raise UsageError(f"{where}: takes a number, not a buffer")
@@ -48,4 +67,15 @@ def _bits(where: str, ptx_type: str, argument: Argument) -> int:
     low, high = -(1 << width - 1), (1 << (width - 1 if ptx_type[0] == "s" else width)) - 1
     if not low <= argument <= high:
         raise UsageError(f"{where}: {argument} is not in {low}..{high}")
-    return argument & (1 << width) - 1
+    return int(argument) & (1 << width) - 1
+
+
+def _struct_bits(where: str, parameter: Parameter, raw: bytes) -> int:
+    if not _is_struct(parameter):
+        raise UsageError(f"{where}: takes a number or a buffer, not a struct of {len(raw)} bytes")
+    if len(raw) != parameter.bytes:
+        raise UsageError(
+            f"{where}: takes a struct of {parameter.bytes} bytes, not {len(raw)}; give every member, and the padding as"
+            " C++ has it (numpy: dtype(..., align=True))"
+        )
+    return int.from_bytes(raw, "little")

@@ -18,6 +18,7 @@ from numpy.typing import DTypeLike
 from pcietool import data
 from pcietool.contract.outcomes import Outcome
 from pcietool.errors import UsageError
+from pcietool.ptx.model import Parameter
 
 Backend = Literal["cuda", "emulated"]
 NativeAtomics = Literal["full", "partial", "none", "unknown"]
@@ -135,16 +136,17 @@ class Part(Buffer):
         self.whole.free()
 
 
-Argument = int | float | Buffer
+Argument = int | float | Buffer | bytes | np.void | np.ndarray
+"""For a struct passed by value its bytes, or a numpy array or element of one that holds them."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One entry point of a loaded program. `parameters` are PTX types without the dot, in order; the first
-    one always takes the device's Watch, which the machine passes by itself."""
+    """One entry point of a loaded program. The first of its parameters always takes the device's Watch, which the
+    machine passes by itself."""
 
     name: str
-    parameters: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
     program: Program
 
 
@@ -177,6 +179,10 @@ class Launch:
     overlaps: bool = False
     """Its kernel waits for the launch before it by itself (overlap.cuh), so in a graph it may start before that one
     has ended. A machine that cannot do so starts it afterwards."""
+
+    def __post_init__(self) -> None:
+        args = tuple(one.tobytes() if isinstance(one, np.void | np.ndarray) else one for one in self.args)
+        object.__setattr__(self, "args", args)  # structs as they are now: numpy's memory may change later
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,12 @@
 import ctypes
 
+import numpy as np
 import pytest
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, Buffer, Kernel, Program
 from pcietool.machines.cuda.arguments import ArgumentBlock
+from pcietool.ptx.model import TYPE_BYTES, Parameter
 
 WATCH_ADDRESS = 0x7000_0000_0000
 
@@ -33,7 +35,11 @@ class FakeBuffer(Buffer):
 
 
 def kernel(*types):
-    return Kernel("k", ("u64", *types), FakeProgram())
+    """`types` as messages have them; a struct is b8[bytes]."""
+    split = [kind.removesuffix("]").partition("[") for kind in ("u64", *types)]
+    return Kernel(
+        "k", tuple(Parameter("p", kind, 0, int(size or TYPE_BYTES[kind])) for kind, _, size in split), FakeProgram()
+    )
 
 
 def values(block, *sizes):
@@ -62,6 +68,10 @@ def test_the_watch_comes_first_and_values_follow_the_pointers():
         ("u8", True, b"\1"),
         ("u64", 2**64 - 1, b"\xff" * 8),
         ("f64", 1, bytes(ctypes.c_double(1))),
+        ("b8[3]", b"abc", b"abc"),
+        ("b8[8]", np.array([(1, 2)], "u4, u4")[0], b"\1\0\0\0\2\0\0\0"),
+        ("b8[8]", np.array([1, 2], np.uint32), b"\1\0\0\0\2\0\0\0"),
+        ("b8[1]", b"\7", b"\7"),
     ],
 )
 def test_values_at_the_edges(ptx_type, value, raw):
@@ -80,11 +90,28 @@ def test_values_beyond_the_edges(ptx_type, value):
 
 @pytest.mark.parametrize(
     ("ptx_type", "value"),
-    [("u32", 1.5), ("u32", FakeBuffer()), ("f32", FakeBuffer()), ("b8[16]", 1), ("pred", 1)],
+    [
+        ("u32", 1.5),
+        ("u32", FakeBuffer()),
+        ("f32", FakeBuffer()),
+        ("b8[16]", 1),
+        ("b8[16]", FakeBuffer()),
+        ("b8[1]", 1),
+        ("pred", 1),
+        ("u32", b"1234"),
+        ("u64", np.zeros(1, "u8")),
+        ("f32", np.zeros(1, "u4, u4")[0]),
+    ],
 )
 def test_kinds_that_do_not_fit(ptx_type, value):
     with pytest.raises(UsageError, match="argument 1"):
         ArgumentBlock(kernel(ptx_type), WATCH_ADDRESS, (value,))
+
+
+@pytest.mark.parametrize("argument", [b"1234567", b"123456789", np.zeros(2, "u8"), np.zeros(1, "u1, u4")[0]])
+def test_structs_of_another_size(argument):
+    with pytest.raises(UsageError, match=r"k, argument 1 \(\.b8\[8\]\): takes a struct of 8 bytes, not \d+; .*padding"):
+        ArgumentBlock(kernel("b8[8]"), WATCH_ADDRESS, (argument,))
 
 
 @pytest.mark.parametrize("args", [(), (1, 2)])

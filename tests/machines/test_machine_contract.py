@@ -129,6 +129,48 @@ def test_wrong_arguments_are_refused_before_anything_starts(machine, alloc):
     assert not base.read().any()
 
 
+STRUCTS = """
+#include "slots.cuh"
+struct Corner { unsigned short row; u32 column[3]; };
+struct Route { u64* out; double weight; float share; signed char sign; Corner corners[2]; u64 last; };
+extern "C" __global__ void unpack(Watch*, u32 pick, Route route, Corner corner)
+{
+    route.out[0] = route.weight * 4;
+    route.out[1] = route.share * 4;
+    route.out[2] = (long long)route.sign;
+    route.out[3] = route.corners[1].column[2];
+    route.out[4] = route.corners[pick].column[pick + 1];
+    route.out[5] = route.last;
+    route.out[6] = corner.row;
+}
+"""
+CORNER = np.dtype([("row", "u2"), ("column", "u4", 3)], align=True)
+ROUTE = np.dtype(
+    [("out", "u8"), ("weight", "f8"), ("share", "f4"), ("sign", "i1"), ("corners", CORNER, 2), ("last", "u8")],
+    align=True,
+)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_structs_are_passed_by_value(machine, alloc, recorded):
+    out = alloc(on_device(0), 56)
+    corners = [(1, (2, 3, 4)), (5, (6, 7, 8))]
+    routes = np.array([(out.address, 0.25, 0.5, -3, corners, 2**64 - 1)], ROUTE)
+    kernel = machine.load_text("unpack", STRUCTS).kernel("unpack")
+    launch = Launch(0, kernel, 1, 1, (1, routes[0], np.array((9, (0, 0, 0)), CORNER).tobytes()))
+    routes["weight"] = 100  # too late
+    outcome = machine.graph([launch]).run(DEADLINE_S) if recorded else machine.run([launch], DEADLINE_S)
+    assert outcome.finished
+    assert out.read(np.uint64).tolist() == [1, 2, 2**64 - 3, 8, 8, 2**64 - 1, 9]
+
+
+def test_structs_of_another_size_are_refused(machine):
+    kernel = machine.load_text("unpack", STRUCTS).kernel("unpack")
+    packed = np.zeros(1, [("row", "u2"), ("column", "u4", 3)])[0]
+    with pytest.raises(UsageError, match=r"unpack, argument 3 \(\.b8\[16\]\): takes a struct of 16 bytes, not 14"):
+        machine.run([Launch(0, kernel, 1, 1, (1, np.zeros(1, ROUTE), packed))], DEADLINE_S)
+
+
 def test_a_host_agent_adds(machine, alloc):
     if reason := machine.missing("host_agent"):
         pytest.skip(reason)

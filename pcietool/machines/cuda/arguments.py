@@ -7,9 +7,6 @@ from collections.abc import Sequence
 
 from pcietool.machines.arguments import bit_patterns
 from pcietool.machines.base import Argument, Kernel
-from pcietool.ptx.model import TYPE_BYTES
-
-_WORDS = {1: ctypes.c_uint8, 2: ctypes.c_uint16, 4: ctypes.c_uint32, 8: ctypes.c_uint64}
 
 
 class ArgumentBlock:
@@ -20,7 +17,10 @@ class ArgumentBlock:
 
     def __init__(self, kernel: Kernel, watch_address: int, args: Sequence[Argument]) -> None:
         patterns = bit_patterns(kernel, watch_address, args)
-        self._values = [_WORDS[TYPE_BYTES[kind]](bits) for kind, bits in zip(kernel.parameters, patterns, strict=True)]
+        self._values = [
+            (ctypes.c_uint8 * parameter.bytes)(*bits.to_bytes(parameter.bytes, "little"))
+            for parameter, bits in zip(kernel.parameters, patterns, strict=True)
+        ]
         self._pointers = (ctypes.c_void_p * len(patterns))(*map(ctypes.addressof, self._values))
 
     @property

@@ -15,7 +15,6 @@ from pcietool.errors import CompileError, UsageError
 from pcietool.machines.base import Kernel, Program
 from pcietool.machines.cuda.driver import call
 from pcietool.machines.cuda.gpu import Gpu
-from pcietool.ptx.model import TYPE_BYTES, Parameter
 from pcietool.ptx.parser import parse
 
 
@@ -31,7 +30,7 @@ class CudaProgram(Program):
             for architecture in architectures
         }
         entries = parse(compiled[architectures[0]].ptx).entries
-        self._parameters = {name: tuple(map(_type, entry.parameters)) for name, entry in entries.items()}
+        self._parameters = {name: entry.parameters for name, entry in entries.items()}
         self._functions: dict[tuple[int, str], Any] = {}
         self._dynamic_shared: dict[tuple[int, str], int] = {}
         for gpu in gpus:
@@ -74,9 +73,3 @@ def cuda_program(kernel: Kernel) -> CudaProgram:
     if not isinstance(kernel.program, CudaProgram):
         raise TypeError(f"{kernel.name} was loaded by another machine")
     return kernel.program
-
-
-def _type(parameter: Parameter) -> str:
-    """The PTX type, or .b8[N] for a struct passed by value, which no argument fits."""
-    is_struct = parameter.bytes != TYPE_BYTES[parameter.type]
-    return f"{parameter.type}[{parameter.bytes}]" if is_struct else parameter.type

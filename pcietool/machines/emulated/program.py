@@ -37,8 +37,7 @@ class EmulatedProgram(Program):
     def kernel(self, name: str) -> Kernel:
         if name not in self.lowered:
             raise CompileError(f"{self.source} has no kernel '{name}'; it has {', '.join(self.lowered)}")
-        function = self.lowered[name].function
-        return Kernel(name, tuple(parameter.type for parameter in function.parameters), self)
+        return Kernel(name, self.lowered[name].function.parameters, self)
 
     def explored(self, name: str) -> Lowered:
         """The kernel without any access in place, for exploring."""
