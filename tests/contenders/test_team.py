@@ -11,7 +11,6 @@ import pytest
 from pcietool.contenders.player import Measurement
 from pcietool.contenders.team import Forfeit, Team
 
-pytestmark = pytest.mark.timeout(60)
 MEASUREMENT = Measurement("all-reduce", "graph", 4)
 
 

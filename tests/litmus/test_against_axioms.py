@@ -21,7 +21,6 @@ PROGRAMS = int(os.environ.get("PCIETOOL_LITMUS_PROGRAMS", "2500"))
 SHARES = 4
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("with_rmws", [False, True], ids=["loads-stores-fences", "rmws"])
 def test_outcomes_are_those_of_the_axioms(with_rmws, share):

@@ -65,7 +65,7 @@ def test_a_full_disk_leaves_the_old_file_and_no_debris(tmp_path: Path, monkeypat
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(OutputError, match="No space left on device"):
         write_json({"a": 1}, path, overwrite=True)
     assert [p.name for p in tmp_path.iterdir()] == ["result.json"]

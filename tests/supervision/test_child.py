@@ -15,8 +15,6 @@ from pcietool.machines import driver_present
 from pcietool.supervision.child import Limits, run_in_child
 from tests.supervision.child_probes import Config
 
-pytestmark = pytest.mark.timeout(60)
-
 
 class Observer:
     def __init__(self, on_progress=lambda text: None):

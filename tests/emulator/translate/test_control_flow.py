@@ -135,7 +135,6 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-@pytest.mark.timeout(20)
 def test_an_endless_program_ends_as_an_error(emulated, kind):
     emulated.engine.max_events = 2000
     with pytest.raises(EmulationError, match="endless program"):

@@ -14,7 +14,6 @@ from pcietool.probes.compare.config import CompareConfig, Effort
 from pcietool.probes.compare.crossover import crossover, crossovers
 from pcietool.probes.compare.match import Match, faster
 
-pytestmark = pytest.mark.timeout(100)
 TWO = {"sizes": (4, 16), "modes": ("eager",), "pairs": 7}
 EFFORT = Effort(pairs=7, rounds=5, nodes=20, replays=1)
 
