@@ -7,7 +7,7 @@ explorer but the parsed program: the two are held against each other. A relation
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from pcietool.litmus.text.program import Access, Fence, LitmusTest, Load, Rmw, Scope, Store
@@ -26,7 +26,7 @@ class Event:
     acquire: bool = False
     release: bool = False
     scope: Scope = Scope.SYS
-    instruction: object = None
+    instruction: Access | Fence | None = None
     value: int = 0
     """Of an initial write."""
 
@@ -64,7 +64,7 @@ def union(*relations: Relation) -> Relation:
     return [sum_bits(row) for row in zip(*relations, strict=True)]
 
 
-def sum_bits(masks) -> int:
+def sum_bits(masks: Iterable[int]) -> int:
     total = 0
     for mask in masks:
         total |= mask
@@ -105,9 +105,8 @@ class Axioms:
         self.morally_strong = self.where(self.is_morally_strong)
         self.reads = [n for n, event in enumerate(self.events) if event.kind == "R"]
         self.writes = [n for n, event in enumerate(self.events) if event.kind == "W"]
-        self.sc_fences = [
-            n for n, event in enumerate(self.events) if event.kind == "F" and event.instruction.sequential
-        ]
+        fences = [(n, event.instruction) for n, event in enumerate(self.events)]
+        self.sc_fences = [n for n, one in fences if isinstance(one, Fence) and one.sequential]
         self.releases = self.where(self.is_release_pattern)
         self.acquires = self.where(self.is_acquire_pattern)
         self.rmw = self.relation(self.rmws)
@@ -115,10 +114,10 @@ class Axioms:
     def thread(self, a: int) -> int:
         return self.events[a].thread
 
-    def where(self, holds) -> Relation:
+    def where(self, holds: Callable[[int, int], bool]) -> Relation:
         return [sum(1 << b for b in range(self.count) if a != b and holds(a, b)) for a in range(self.count)]
 
-    def relation(self, pairs) -> Relation:
+    def relation(self, pairs: Iterable[tuple[int, int]]) -> Relation:
         rows = [0] * self.count
         for a, b in pairs:
             rows[a] |= 1 << b
@@ -184,12 +183,14 @@ class Axioms:
             event = self.events[write]
             if event.thread == INITIAL:
                 return event.value
-            if write not in read_of:
-                return event.instruction.value.constant
+            one = event.instruction
+            if isinstance(one, Store):
+                return one.value.constant
+            assert isinstance(one, Rmw)
             if write in seen:
                 raise RecursionError
             old = written(source[read_of[write]], (*seen, write))
-            return event.instruction.combine(old, event.instruction.value.constant)
+            return one.combine(old, one.value.constant)
 
         try:
             return {read: written(write, ()) for read, write in source.items()}
@@ -200,6 +201,7 @@ class Axioms:
         final = [list(thread.initial) for thread in self.test.threads]
         for read, value in values.items():
             event = self.events[read]
+            assert isinstance(event.instruction, Load | Rmw)
             if event.instruction.register is not None:
                 final[event.thread][event.instruction.register] = value
         return tuple(itertools.chain(*final))

@@ -5,6 +5,8 @@ PCIETOOL_LITMUS_PROGRAMS sets how many programs of each of the two kinds run: 5,
 """
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from pcietool.litmus.gaps import RACING_RMWS, gaps
 from pcietool.litmus.model.steps import Model
 from pcietool.litmus.text.library import load, packaged
 from pcietool.litmus.text.parse import parse_litmus
-from pcietool.litmus.text.program import Fence, Load, Rmw, Store
+from pcietool.litmus.text.program import Fence, LitmusTest, Load, Rmw, Store
 from tests.litmus.axioms import Axioms
 from tests.litmus.random_programs import random_program
 
@@ -23,7 +25,7 @@ SHARES = 4
 
 @pytest.mark.parametrize("share", range(SHARES))
 @pytest.mark.parametrize("with_rmws", [False, True], ids=["loads-stores-fences", "rmws"])
-def test_outcomes_are_those_of_the_axioms(with_rmws, share):
+def test_outcomes_are_those_of_the_axioms(with_rmws: bool, share: int) -> None:
     for seed in range(share, PROGRAMS, SHARES):
         text = random_program(seed, with_rmws, longest=3 if with_rmws else 4)
         test = parse_litmus(text)
@@ -39,7 +41,7 @@ def test_outcomes_are_those_of_the_axioms(with_rmws, share):
             assert not missed, f"seed {seed} misses what is neither load buffering nor partial coherence\n{text}"
 
 
-def axioms_can_judge(test):
+def axioms_can_judge(test: LitmusTest) -> bool:
     """No branches, barriers, computed values, or questions about memory."""
     code = [one for thread in test.threads for one in thread.code]
     constant = all(one.value.register is None for one in code if isinstance(one, Store | Rmw))
@@ -51,12 +53,12 @@ JUDGED = [path for path in packaged() if axioms_can_judge(load(path))]
 
 
 @pytest.mark.parametrize("path", JUDGED, ids=lambda path: path.stem)
-def test_packaged_verdicts_are_those_of_the_axioms(path):
+def test_packaged_verdicts_are_those_of_the_axioms(path: Path) -> None:
     test = load(path)
     names = [f"P{number}:{name}" for number, thread in enumerate(test.threads) for name in thread.registers]
     items = {item.name: item for item in test.question.items}
 
-    def holds(registers):
+    def holds(registers: tuple[int, ...]) -> bool:
         values = dict(zip(names, registers, strict=True))
         return test.question.proposition({item: values[name] for name, item in items.items()})
 
@@ -64,7 +66,7 @@ def test_packaged_verdicts_are_those_of_the_axioms(path):
     assert ("allowed" if reachable else "forbidden") == test.expectation.verdict
 
 
-def test_the_axioms_tell_programs_apart():
+def test_the_axioms_tell_programs_apart() -> None:
     """A checker that allowed everything would agree with any subset."""
     forbidden = parse_litmus(
         """PTX SB
@@ -78,7 +80,7 @@ def test_the_axioms_tell_programs_apart():
     assert Axioms(forbidden).outcomes() == {(0, 1), (1, 0), (1, 1)}
 
 
-def test_most_packaged_tests_are_judged():
+def test_most_packaged_tests_are_judged() -> None:
     assert len(JUDGED) > 60
 
 
@@ -93,12 +95,12 @@ def test_most_packaged_tests_are_judged():
         ("_readable", lambda self, state, thread, location: state.orders[location][-1:]),
     ],
 )
-def test_a_broken_rule_is_noticed(rule, broken, monkeypatch):
+def test_a_broken_rule_is_noticed(rule: str, broken: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Model, rule, broken)
     assert any(not agrees(seed) for seed in range(300))
 
 
-def agrees(seed):
+def agrees(seed: int) -> bool:
     test = parse_litmus(random_program(seed, with_rmws=True, longest=3))
     shown = set(explore(test).outcomes)
     allowed = Axioms(test).outcomes()

@@ -9,7 +9,9 @@ from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.parse import parse_litmus
 
 
-def explored(body: str, condition: str, places: str = "P0@cta 0,gpu 0 | P1@cta 0,gpu 1", max_states: int = 100_000):
+def explored(
+    body: str, condition: str, places: str = "P0@cta 0,gpu 0 | P1@cta 0,gpu 1", max_states: int = 100_000
+) -> Exploration:
     text = f"PTX test\n{{ x=0; y=0; }}\n{places} ;\n{body}\n{condition}"
     return explore(parse_litmus(text), max_states)
 
@@ -27,7 +29,7 @@ st.release.gpu y, 1 | bne r0, 1, LC00 ;
  | ld.weak r1, x ;"""
 
 
-def test_an_execution_reads_as_one_line_a_step():
+def test_an_execution_reads_as_one_line_a_step() -> None:
     found = explored(SPINNING, "exists (P1:r1 = 0)")
     (outcome,) = found.sought
     assert interleaving(found.model, found.outcomes[outcome]) == [
@@ -38,7 +40,7 @@ def test_an_execution_reads_as_one_line_a_step():
     ]
 
 
-def test_a_store_that_comes_to_stand_before_another_says_so():
+def test_a_store_that_comes_to_stand_before_another_says_so() -> None:
     found = explored("st.weak x, 1 | st.weak x, 2 ;", "exists (x = 1)")
     (outcome,) = found.sought
     lines = interleaving(found.model, found.outcomes[outcome])
@@ -46,7 +48,7 @@ def test_a_store_that_comes_to_stand_before_another_says_so():
     assert lines[1] in ("P1: st.weak x, 2 (ordered before the 1 of P0)", "P1: st.weak x, 2", "P0: st.weak x, 1")
 
 
-def test_every_step_of_an_execution_follows_from_the_one_before():
+def test_every_step_of_an_execution_follows_from_the_one_before() -> None:
     found = packaged("barrier-slots-relaxed-wait-gpus")
     for path in found.outcomes.values():
         state = found.model.start()
@@ -56,18 +58,18 @@ def test_every_step_of_an_execution_follows_from_the_one_before():
         assert found.model.has_ended(state)
 
 
-def test_a_loop_that_only_polls_ends():
+def test_a_loop_that_only_polls_ends() -> None:
     found = explored(SPINNING, "exists (P1:r0 = 0)")
     assert found.complete
     assert outcomes(found) == {"P1:r0=1"}
 
 
-def test_a_poll_that_nobody_answers_has_no_outcome():
+def test_a_poll_that_nobody_answers_has_no_outcome() -> None:
     found = explored("LC00: ld.relaxed.sys r0, x | ld r0, 0 ; beq r0, 0, LC00 ;", "exists (P0:r0 = 0)")
     assert (found.complete, found.outcomes, found.hung) == (True, {}, 0)
 
 
-def test_a_program_that_never_repeats_hits_the_bound():
+def test_a_program_that_never_repeats_hits_the_bound() -> None:
     body = "LC00: add r0, r0, 1 | ld r0, 0 ; st.weak x, r0 ; goto LC00 ;"
     found = explored(body, "exists (P0:r0 = -1)", max_states=500)
     assert not found.complete
@@ -77,18 +79,18 @@ def test_a_program_that_never_repeats_hits_the_bound():
 @pytest.mark.parametrize(
     "body", ["LC00: st.weak x, r0 | ld.weak r0, x ; add r0, r0, 1 ; goto LC00 ;", "LC00: goto LC00 | st.weak x, 1 ;"]
 )
-def test_a_program_without_end_is_an_error(body):
+def test_a_program_without_end_is_an_error(body: str) -> None:
     with pytest.raises(ConfigError, match="test: an execution has more than 2,000 steps"):
         explored(body, "exists (x = -1)")
 
 
-def test_the_bound_is_not_hit_by_a_search_that_just_fits():
+def test_the_bound_is_not_hit_by_a_search_that_just_fits() -> None:
     states = explored(SPINNING, "exists (P1:r1 = 0)").states
     assert explored(SPINNING, "exists (P1:r1 = 0)", max_states=states).complete
     assert not explored(SPINNING, "exists (P1:r1 = 0)", max_states=states - 1).complete
 
 
-def test_branches_arithmetic_and_rmws_compute():
+def test_branches_arithmetic_and_rmws_compute() -> None:
     found = explored(
         """ld r0, 6 | ld r0, 0 ;
         mul r1, r0, 7 ;
@@ -104,7 +106,7 @@ def test_branches_arithmetic_and_rmws_compute():
     assert outcomes(found) == {"P0:r2=40 P0:r3=41 x=40"}
 
 
-def test_division_by_zero_is_an_error():
+def test_division_by_zero_is_an_error() -> None:
     with pytest.raises(ConfigError, match="test line 4: div by zero"):
         explored("ld r0, 0 | ld r0, 0 ; div r1, 1, r0 ;", "exists (P0:r1 = 0)")
 
@@ -116,7 +118,7 @@ def copied(wait: str, places: str = "P0@cta 0,gpu 0") -> Exploration:
     return explored(f"st.weak x, 1 ; {COPY.replace('WAIT', wait)} ; ld.weak r0, y ;", "exists (P0:r0 = 0)", places)
 
 
-def test_a_bulk_copy_is_somebody_else_until_its_thread_has_waited():
+def test_a_bulk_copy_is_somebody_else_until_its_thread_has_waited() -> None:
     found = copied("cp.async.bulk.wait_group.read 0")
     (outcome,) = found.sought
     lines = interleaving(found.model, found.outcomes[outcome])
@@ -125,7 +127,7 @@ def test_a_bulk_copy_is_somebody_else_until_its_thread_has_waited():
     assert outcomes(copied("cp.async.bulk.wait_group 0")) == {"P0:r0=1"}
 
 
-def test_a_copy_that_is_issued_again_has_to_be_waited_for():
+def test_a_copy_that_is_issued_again_has_to_be_waited_for() -> None:
     body = "LC00: cp.async.bulk [y], [x] ; cp.async.bulk.commit_group ; WAIT ; add r0, r0, 1 ; bne r0, 2, LC00 ;"
     one_thread = "P0@cta 0,gpu 0"
     waiting = body.replace("WAIT", "cp.async.bulk.wait_group 0")
@@ -137,7 +139,7 @@ def test_a_copy_that_is_issued_again_has_to_be_waited_for():
 ONE_BLOCK = "P0@cta 0,gpu 0 | P1@cta 0,gpu 0"
 
 
-def test_a_barrier_that_nobody_completes_hangs():
+def test_a_barrier_that_nobody_completes_hangs() -> None:
     found = explored("bar.cta.sync 0, 1, 3 | bar.cta.sync 0, 1, 3 ;", "exists (x = 0)", ONE_BLOCK)
     assert (found.hung, found.outcomes) == (1, {})
     assert found.hang is not None
@@ -146,7 +148,7 @@ def test_a_barrier_that_nobody_completes_hangs():
     assert lines[2:] == ["P0: waits for ever", "P1: waits for ever"]
 
 
-def test_a_barrier_can_be_used_again():
+def test_a_barrier_can_be_used_again() -> None:
     found = explored(
         """LC00: bar.cta.sync 0 | LC10: bar.cta.sync 0 ;
         add r0, r0, 1 | add r0, r0, 1 ;
@@ -158,23 +160,23 @@ def test_a_barrier_can_be_used_again():
 
 
 @pytest.mark.parametrize(("count", "hung"), [("", 0), (", 0, 2", 1)])
-def test_a_thread_that_has_ended_is_waited_for_only_by_a_barrier_with_a_count(count, hung):
+def test_a_thread_that_has_ended_is_waited_for_only_by_a_barrier_with_a_count(count: str, hung: int) -> None:
     body = f"goto LC00 | bar.cta.sync 0{count} ; bar.cta.sync 0{count} ; LC00: ;"
     assert explored(body, "exists (x = 0)", ONE_BLOCK).hung == hung
 
 
-def test_a_barrier_number_can_come_from_a_register():
+def test_a_barrier_number_can_come_from_a_register() -> None:
     body = "ld r0, 5 | bar.cta.arrive 0, 5, 2 ; bar.cta.sync 0, r0, 2 ;"
     assert explored(body, "exists (x = 0)", ONE_BLOCK).hung == 0
     assert explored(body.replace("ld r0, 5", "ld r0, 6"), "exists (x = 0)", ONE_BLOCK).hung == 1
 
 
-def test_two_thread_counts_on_one_barrier_are_an_error():
+def test_two_thread_counts_on_one_barrier_are_an_error() -> None:
     with pytest.raises(ConfigError, match="test line 4: threads meet at barrier 1 with different thread counts"):
         explored("bar.cta.sync 0, 1, 2 | bar.cta.sync 0, 1, 3 ;", "exists (x = 0)", ONE_BLOCK)
 
 
-def test_an_election_of_three_blocks_and_three_consumers_is_explored_to_the_end():
+def test_an_election_of_three_blocks_and_three_consumers_is_explored_to_the_end() -> None:
     found = packaged("election-3-blocks-3-consumers")
     assert (found.complete, found.sought) == (True, [])
 
@@ -183,12 +185,12 @@ def test_an_election_of_three_blocks_and_three_consumers_is_explored_to_the_end(
     "weakened",
     ["barrier-slots-relaxed-wait", "barrier-slots-relaxed-signal", "election-relaxed.gpu", "election-flag.gpu"],
 )
-def test_a_missing_link_has_a_counterexample(weakened):
+def test_a_missing_link_has_a_counterexample(weakened: str) -> None:
     found = packaged(weakened)
     lines = interleaving(found.model, found.outcomes[found.sought[0]])
     assert any("initial value, though a later store exists" in line for line in lines)
 
 
-def test_a_loop_that_multiplies_ends_in_an_error():
+def test_a_loop_that_multiplies_ends_in_an_error() -> None:
     with pytest.raises(ConfigError, match="test line 4: a value of more than 256 bits"):
         explored("ld r0, 3 | ld r0, 0 ; LC00: mul r0, r0, r0 ; goto LC00 ;", "exists (P0:r0 = 1)")

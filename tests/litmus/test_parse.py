@@ -46,7 +46,7 @@ def instruction(line: str) -> object:
     return parse_litmus(one_column(line)).threads[0].code[0]
 
 
-def test_a_whole_test():
+def test_a_whole_test() -> None:
     test = parse_litmus(MP)
     assert test.name == "MP+release+acquire"
     assert test.description == "Message passing, between two GPUs. expect: forbidden. Because. More."
@@ -74,7 +74,7 @@ def test_a_whole_test():
         ("red.release.cta.xor x, r9", True, False, True, Scope.CTA),
     ],
 )
-def test_what_an_access_means(line, strong, acquire, release, scope):
+def test_what_an_access_means(line: str, strong: bool, acquire: bool, release: bool, scope: Scope) -> None:
     access = instruction(line)
     assert isinstance(access, Load | Store | Rmw)
     assert (access.strong, access.acquire, access.release, access.scope) == (strong, acquire, release, scope)
@@ -89,13 +89,13 @@ def test_what_an_access_means(line, strong, acquire, release, scope):
         ("membar.gl", True, Scope.GPU),
     ],
 )
-def test_fences(line, sequential, scope):
+def test_fences(line: str, sequential: bool, scope: Scope) -> None:
     fence = instruction(line)
     assert isinstance(fence, Fence)
     assert (fence.sequential, fence.scope) == (sequential, scope)
 
 
-def test_moves_arithmetic_and_branches():
+def test_moves_arithmetic_and_branches() -> None:
     code = (
         parse_litmus(one_column("LC00: ld r0, 1", "div r1, r0, -2", "LC01: bge r1, r9, LC00", "goto LC01"))
         .threads[0]
@@ -111,13 +111,13 @@ def test_moves_arithmetic_and_branches():
 @pytest.mark.parametrize(
     ("operation", "result"), [("add", 9), ("sub", 3), ("and", 2), ("or", 7), ("xor", 5), ("exch", 3)]
 )
-def test_what_an_rmw_writes(operation, result):
+def test_what_an_rmw_writes(operation: str, result: int) -> None:
     rmw = instruction(f"atom.relaxed.sys.{operation} r0, x, 3")
     assert isinstance(rmw, Rmw)
     assert rmw.combine(6, 3) == result
 
 
-def test_barriers():
+def test_barriers() -> None:
     plain = instruction("bar.cta.sync 4")
     assert isinstance(plain, Barrier)
     assert (plain.waits, plain.instance, plain.barrier, plain.quorum) == (True, 4, Operand(None, 4), None)
@@ -126,7 +126,7 @@ def test_barriers():
     assert (counted.waits, counted.barrier.register is None, counted.quorum) == (False, False, Operand(None, 2))
 
 
-def test_bulk_copies():
+def test_bulk_copies() -> None:
     copy = instruction("cp.async.bulk [y], [x]")
     assert isinstance(copy, Copy)
     assert (copy.location, copy.source, copy.strong) == (1, 0, False)
@@ -136,9 +136,9 @@ def test_bulk_copies():
     assert isinstance(instruction("fence.proxy.async"), ProxyFence)
 
 
-def test_a_location_without_native_atomics():
+def test_a_location_without_native_atomics() -> None:
     test = parse_litmus(one_column("st.weak y, 1", init="x=0; y=3 without native atomics;"))
-    assert (test.memory, test.without_native_atomics) == ((0, 3), {1})
+    assert (test.memory, test.without_native_atomics) == ((0, 3), frozenset({1}))
     assert not parse_litmus(MP).without_native_atomics
 
 
@@ -154,7 +154,7 @@ def test_a_location_without_native_atomics():
         ("forall (x != P0:r9);", (1, 2), False),
     ],
 )
-def test_what_is_looked_for(condition, values, holds):
+def test_what_is_looked_for(condition: str, values: tuple[int, ...], holds: bool) -> None:
     question = parse_litmus(one_column("st.weak x, r9", condition=condition)).question
     by_name = dict(zip(("x", "P0:r9"), values, strict=True))
     assert question.proposition({item: by_name[item.name] for item in question.items}) is holds
@@ -163,7 +163,7 @@ def test_what_is_looked_for(condition, values, holds):
 @pytest.mark.parametrize(
     ("condition", "verdict"), [("exists (x=0)", None), ("~exists (x=0)", "forbidden"), ("forall (x=0)", "forbidden")]
 )
-def test_what_a_quantifier_expects(condition, verdict):
+def test_what_a_quantifier_expects(condition: str, verdict: str | None) -> None:
     expectation = parse_litmus(one_column("st.weak x, 1", condition=condition)).expectation
     assert (expectation.verdict, expectation.stated) == (verdict, False)
 
@@ -213,7 +213,7 @@ def test_what_a_quantifier_expects(condition, verdict):
         (one_column("st.weak x, 1", init="x=0 without atomics;"), "expected 'native', found 'atomics'"),
     ],
 )
-def test_broken_tests_are_named_by_line_and_column(text, message):
+def test_broken_tests_are_named_by_line_and_column(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as error:
         parse_litmus(text, "mine.litmus")
     assert message in str(error.value)
@@ -222,14 +222,14 @@ def test_broken_tests_are_named_by_line_and_column(text, message):
 
 
 @given(st.integers(0, len(MP)), st.integers(0, len(MP)), st.text(max_size=3))
-def test_any_damage_is_a_test_or_a_config_error(start, end, text):
+def test_any_damage_is_a_test_or_a_config_error(start: int, end: int, text: str) -> None:
     damaged = MP[:start] + text + MP[end:]
     with suppress(ConfigError):
         parse_litmus(damaged)
 
 
 @pytest.mark.parametrize("opening", ["(", "~"])
-def test_a_question_nests_only_so_deep(opening):
+def test_a_question_nests_only_so_deep(opening: str) -> None:
     closing = ")" if opening == "(" else ""
     parse_litmus(one_column("st.weak x, 1", condition=f"exists {opening * 50}x = 1{closing * 50}"), "t")
     with pytest.raises(ConfigError, match="t line 5, column 58: more than 50 parentheses"):
