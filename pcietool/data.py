@@ -24,7 +24,8 @@ def configs_dir() -> Path:
 
 
 def kernel_source(name: str) -> str:
-    """The text of one file of kernels/, such as "barrier.cu". Raises ConfigError, naming those there are."""
+    """The text of one file of kernels/ or a room in it, such as "barrier.cu". Raises ConfigError, naming those there
+    are."""
     sources = _kernel_files()
     if name not in sources:  # also whatever has a directory part
         raise ConfigError(f"there is no kernel source {name!r}; there are: {', '.join(sources)}")
@@ -55,9 +56,9 @@ def kernels_sha256() -> str:
 
 
 def _kernel_files() -> dict[str, Path]:
-    """Sorted by name."""
-    paths = (path for path in kernels_dir().iterdir() if path.suffix in (".cu", ".cuh"))
-    return {path.name: path for path in sorted(paths)}
+    """What NVRTC can compile or include, by file name, which no two rooms share; sorted."""
+    paths = [path for path in kernels_dir().rglob("*.cu*") if path.suffix in (".cu", ".cuh")]
+    return {path.name: path for path in sorted(paths) if path.parent.name != "contenders"}
 
 
 def _data_dir(name: str) -> Path:

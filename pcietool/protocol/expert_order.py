@@ -12,9 +12,9 @@ import numpy as np
 from pcietool.protocol.routing import Routing
 
 ROW_BLOCK = 128
-"""Rows of a gate, as in kernels/verify_gate.cuh."""
+"""Rows of a gate, as in verify_gate.cuh."""
 ARRIVAL = np.dtype([(name, "<u4") for name in ("source", "row", "slot", "position")])
-"""Arrival of kernels/verify_gate.cuh: a row of `source`, its slot in expert order, its position in the stream."""
+"""Arrival of verify_gate.cuh: a row of `source`, its slot in expert order, its position in the stream."""
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ import numpy as np
 from pcietool.protocol.routing import NOWHERE, Routing
 
 ROUTE = np.dtype([("consumer", "<u4"), ("row", "<u4"), ("position", "<u4")])
-"""Route of kernels/verify_push.cuh: one row that a rank sends, the name of its payload, its place in its stream."""
+"""Route of verify_push.cuh: one row that a rank sends, the name of its payload, its place in its stream."""
 PIECE = np.dtype([(name, "<u4") for name in ("consumer", "chunk", "first", "rows", "expected")])
-"""Piece of kernels/verify_push.cuh."""
+"""Piece of verify_push.cuh."""
 ORIGIN_SHIFT = 16
 """A returned row is named by (rank << 16 | position) of the stream it came by."""
 

@@ -1,4 +1,4 @@
-"""The switches of kernels/verify_switches.cuh by name: how a kernel of `verify` can be compiled to break one link.
+"""The switches of verify_switches.cuh by name: how a kernel of `verify` can be compiled to break one link.
 
 Must hold names and values only; which of them are mutants, and what must find those, is the probe's business.
 """

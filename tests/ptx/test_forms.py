@@ -91,7 +91,7 @@ def check_listed(forms: set[str]) -> None:
     assert name not in VERSIONS or forms <= listed(name), "write the list again: scripts/ptx_forms.py"
 
 
-KERNELS = [path.name for path in sorted(kernels_dir().glob("*.cu"))]
+KERNELS = [path.name for path in sorted(kernels_dir().rglob("*.cu")) if path.parent.name != "contenders"]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

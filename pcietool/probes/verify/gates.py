@@ -1,6 +1,6 @@
 """The entries gate and end-to-end: rows in expert order behind gate counters, alone and as part of everything.
 
-Mirrors kernels/verify_gate.cuh, verify_gate.cu and verify_end_to_end.cu.
+Mirrors verify_gate.cuh, verify_gate.cu and verify_end_to_end.cu of kernels/verify/.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ GATE_JOB = np.dtype(
         )
     ]
 )  # fmt: skip
-"""GateJob of kernels/verify_gate.cu."""
+"""GateJob of verify_gate.cu."""
 END_JOB = np.dtype(
     [
         (name, "<u8")
@@ -50,9 +50,9 @@ END_JOB = np.dtype(
         )
     ]
 )  # fmt: skip
-"""EndJob of kernels/verify_end_to_end.cu."""
+"""EndJob of verify_end_to_end.cu."""
 RESULT = np.dtype([("rank", "<u4"), ("position", "<u4")])
-"""Result of kernels/verify_end_to_end.cu."""
+"""Result of verify_end_to_end.cu."""
 NOTHING = 0xFFFFFFFF
 
 

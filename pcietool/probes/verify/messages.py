@@ -1,6 +1,6 @@
 """The entries signal and barrier: every rank sends a message to every other, in each iteration.
 
-Mirrors kernels/verify_signal.cu and kernels/verify_barrier.cu; needs no routing.
+Mirrors verify_signal.cu and verify_barrier.cu of kernels/verify/; needs no routing.
 """
 
 from __future__ import annotations

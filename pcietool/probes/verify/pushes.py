@@ -1,6 +1,6 @@
 """The entries dispatch and combine: rows pushed by a table of routes, with an election for each chunk or destination.
 
-Mirrors kernels/verify_push.cuh, verify_dispatch.cu and verify_combine.cu.
+Mirrors verify_push.cuh, verify_dispatch.cu and verify_combine.cu of kernels/verify/.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ JOB = np.dtype(
         )
     ]
 )  # fmt: skip
-"""Job of kernels/verify_push.cuh."""
+"""Job of verify_push.cuh."""
 VECTOR_BYTES = 16
 
 
