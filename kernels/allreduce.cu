@@ -58,8 +58,8 @@ __device__ __forceinline__ u32 add(u32 a, u32 b) { return a + b; }
 __device__ __forceinline__ u32 whole(u32 n) { return n; }
 #endif
 
-// What a rank contributes: 16 bits that depend on sequence and element, and its rank times RANK_STEP; so the sum is known
-// without looking at every rank. Mirrored in pcietool/protocol/payload.py.
+// What a rank contributes: 16 bits that depend on sequence and element, and its rank times RANK_STEP; so the sum is
+// known without looking at every rank. Mirrored in pcietool/protocol/payload.py.
 constexpr u32 RANK_STEP = 257;
 __device__ __forceinline__ u32 common_part(u32 sequence, u32 element) {
     const u32 mixed = sequence * 0x9e3779b1u ^ element * 0xc2b2ae3du;
@@ -191,8 +191,8 @@ __device__ __forceinline__ Work work_of_thread() {
 // inboxes[(rank - first_rank) * WORLD + step]: of rank (rank + step) % WORLD.
 // base[rank * BLOCKS + block]: the sequence so far, kept between launches. spans[rank * BLOCKS + block]: nanoseconds of
 // all rounds. faults[rank].
-extern "C" __global__ void allreduce_rounds(Watch* watch, u64* const* inboxes, u32 first_rank, u32 elements,
-                                            u32 rounds, u32* base, u64* spans, Fault* faults) {
+extern "C" __global__ void allreduce_rounds(Watch* watch, u64* const* inboxes, u32 first_rank, u32 elements, u32 rounds,
+                                            u32* base, u64* spans, Fault* faults) {
     const Deadline deadline = deadline_from(watch);
     const u32 rank = first_rank + blockIdx.x / BLOCKS;
     const u32 own_block = first_rank * BLOCKS + blockIdx.x;
@@ -228,8 +228,8 @@ extern "C" __global__ void allreduce_rounds(Watch* watch, u64* const* inboxes, u
     }
 }
 
-// One all-reduce as a launch of its own, which may overlap the end of the one before it, from inputs[rank - first_rank] to outputs[rank - first_rank], which are a
-// stride of elements apart. Other parameters as above.
+// One all-reduce as a launch of its own, which may overlap the end of the one before it, from inputs[rank - first_rank]
+// to outputs[rank - first_rank], which are a stride of elements apart. Other parameters as above.
 extern "C" __global__ void allreduce_once(Watch* watch, u64* const* inboxes, u32 first_rank, u32 elements,
                                           const u32* inputs, u32 input_stride, u32* outputs, u32 output_stride,
                                           u32* base) {

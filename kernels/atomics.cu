@@ -42,46 +42,45 @@ constexpr u32 DEADLINE_CHECK_EVERY = 16;  // operations of a thread
 #endif
 
 #if OPERATION == CAS
-#define DEFINE_ATOM(Name, SCOPE)                                                                              \
-    struct Name {                                                                                             \
-        static constexpr bool KEEPS_OLD_VALUES = true;                                                        \
-        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32) {                              \
-            u32 expected = load_relaxed_sys(word);                                                            \
-            for (;;) {                                                                                        \
-                u32 before;                                                                                   \
-                asm volatile("atom.relaxed." SCOPE ".global.cas.b32 %0, [%1], %2, %3;"                        \
-                             : "=r"(before)                                                                   \
-                             : "l"(word), "r"(expected), "r"(expected + 1)                                    \
-                             : "memory");                                                                     \
-                if (before == expected) return before;                                                        \
-                expected = before;                                                                            \
-            }                                                                                                 \
-        }                                                                                                     \
+#define DEFINE_ATOM(Name, SCOPE)                                                       \
+    struct Name {                                                                      \
+        static constexpr bool KEEPS_OLD_VALUES = true;                                 \
+        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32) {       \
+            u32 expected = load_relaxed_sys(word);                                     \
+            for (;;) {                                                                 \
+                u32 before;                                                            \
+                asm volatile("atom.relaxed." SCOPE ".global.cas.b32 %0, [%1], %2, %3;" \
+                             : "=r"(before)                                            \
+                             : "l"(word), "r"(expected), "r"(expected + 1)             \
+                             : "memory");                                              \
+                if (before == expected) return before;                                 \
+                expected = before;                                                     \
+            }                                                                          \
+        }                                                                              \
     }
 #else
-#define DEFINE_ATOM(Name, SCOPE)                                                                              \
-    struct Name {                                                                                             \
-        static constexpr bool KEEPS_OLD_VALUES = true;                                                        \
-        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) {                       \
-            u32 before;                                                                                       \
-            asm volatile("atom.relaxed." SCOPE ".global." INSTRUCTION " %0, [%1], %2;"                        \
-                         : "=r"(before)                                                                       \
-                         : "l"(word), "r"(OPERAND(number))                                                    \
-                         : "memory");                                                                         \
-            return before;                                                                                    \
-        }                                                                                                     \
+#define DEFINE_ATOM(Name, SCOPE)                                                        \
+    struct Name {                                                                       \
+        static constexpr bool KEEPS_OLD_VALUES = true;                                  \
+        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) { \
+            u32 before;                                                                 \
+            asm volatile("atom.relaxed." SCOPE ".global." INSTRUCTION " %0, [%1], %2;"  \
+                         : "=r"(before)                                                 \
+                         : "l"(word), "r"(OPERAND(number))                              \
+                         : "memory");                                                   \
+            return before;                                                              \
+        }                                                                               \
     }
 #endif
 
-#define DEFINE_RED(Name, SCOPE)                                                                               \
-    struct Name {                                                                                             \
-        static constexpr bool KEEPS_OLD_VALUES = false;                                                       \
-        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) {                       \
-            asm volatile("red.relaxed." SCOPE ".global." INSTRUCTION " [%0], %1;" ::"l"(word),                \
-                         "r"(OPERAND(number))                                                                 \
-                         : "memory");                                                                         \
-            return 0;                                                                                         \
-        }                                                                                                     \
+#define DEFINE_RED(Name, SCOPE)                                                                                     \
+    struct Name {                                                                                                   \
+        static constexpr bool KEEPS_OLD_VALUES = false;                                                             \
+        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) {                             \
+            asm volatile("red.relaxed." SCOPE ".global." INSTRUCTION " [%0], %1;" ::"l"(word), "r"(OPERAND(number)) \
+                         : "memory");                                                                               \
+            return 0;                                                                                               \
+        }                                                                                                           \
     }
 
 struct Slots {  // every thread publishes its own running count in a slot that only it writes
@@ -152,8 +151,8 @@ __device__ __forceinline__ bool all_are_here(u32* const* gates, u32 rank, u32 re
 // word: what is counted on. slots: one a thread of all requesters; those of this one start at first_thread.
 // Each thread counts `operations` times, or less when the deadline has passed: counted[thread] says how often.
 // old_values[thread * operations + i], modulo KEPT_OLD_VALUES: what atoms returned, or Beside read back.
-#define PARAMETERS                                                                                             \
-    Watch *watch, u32 *const *gates, u32 rank, u32 requesters, u32 world, u32 sequence, const u32 *cpu_word,   \
+#define PARAMETERS                                                                                           \
+    Watch *watch, u32 *const *gates, u32 rank, u32 requesters, u32 world, u32 sequence, const u32 *cpu_word, \
         u32 *word, u32 *slots, u32 first_thread, u32 operations, u32 *counted, u32 *old_values
 #define ARGUMENTS                                                                                              \
     watch, gates, rank, requesters, world, sequence, cpu_word, word, slots, first_thread, operations, counted, \

@@ -42,7 +42,7 @@
 #define BLOCKS 1
 #endif
 
-constexpr u32 ROW = 1;          // of the slots that other ranks write
+constexpr u32 ROW = 1;                           // of the slots that other ranks write
 [[maybe_unused]] constexpr u32 RELEASE_ROW = 0;  // what records call the local word that lets a rank's other blocks go
 
 struct VolatilePoll {  // ld.volatile: a relaxed.sys load that the article calls local_load
@@ -130,9 +130,9 @@ constexpr u32 DIE = 1;    // the rank never takes part
 constexpr u32 DROP = 2;   // the rank skips its signals in that round
 constexpr u32 DELAY = 3;  // the rank starts that round late, by delay_ns
 
-// Many rounds in one kernel. slots[s]: the slot array of rank s, rows 0..1 of `world` slots. base[rank]: the sequence number so far, kept
-// between launches. local[rank * 2]: arrivals of this rank's blocks; local[rank * 2 + 1]: the round they may leave
-// (zeroed with base). stamps[rank * (rounds + 1)]: SM clock at the start and after each round.
+// Many rounds in one kernel. slots[s]: the slot array of rank s, rows 0..1 of `world` slots. base[rank]: the sequence
+// number so far, kept between launches. local[rank * 2]: arrivals of this rank's blocks; local[rank * 2 + 1]: the round
+// they may leave (zeroed with base). stamps[rank * (rounds + 1)]: SM clock at the start and after each round.
 // spans[rank * 2]: globaltimer at the start and at the end.
 extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 first_rank, u32 world, u32 rounds,
                                           u32* base, u32* local, u32* stamps, u64* spans, u32 injection,

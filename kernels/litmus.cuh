@@ -21,7 +21,7 @@ struct Trials {
     u32 lanes;            // threads of a warp here: 32, or 1 where idle lanes would only cost
     u32 turns_a_meeting;  // how often an instance runs from one meeting of its threads to the next
     u32 seed;
-    u32 stride;           // words between the same variable of two trials
+    u32 stride;  // words between the same variable of two trials
 };
 
 // Which thread of which instance the calling thread is; `role` counts the test's threads on this GPU by block and warp.

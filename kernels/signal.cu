@@ -34,18 +34,18 @@
 enum Kind : u32 {  // what a block does
     STARTS,        // begins each round, waits for the answer and takes the time
     ANSWERS,
-    MOVES,         // copies bulk data
-    POLLS,         // waits for the end of the blocks that move, and counts its polls
+    MOVES,  // copies bulk data
+    POLLS,  // waits for the end of the blocks that move, and counts its polls
 };
 
 enum Injection : u32 {  // what goes wrong with a Role, to prove that checks see it and to show what failures look like
     NONE,
-    DIE,                // plays no longer
-    DROP,               // sends no signal any more
-    DELAY,              // is late by delay_ns, once
-    CORRUPT,            // the last word of the payload is wrong
-    EARLY,              // signals before the payload is written
-    BACK,               // its slot goes back by one before it goes on
+    DIE,      // plays no longer
+    DROP,     // sends no signal any more
+    DELAY,    // is late by delay_ns, once
+    CORRUPT,  // the last word of the payload is wrong
+    EARLY,    // signals before the payload is written
+    BACK,     // its slot goes back by one before it goes on
 };
 constexpr u32 INJECTED_ROUND = 4;  // the first one
 constexpr u32 INJECTED_NS = 4000;  // time for the partner to see what it should not
@@ -57,13 +57,13 @@ struct Role {             // 72 bytes
     const u64* receives;  // payload from the partner. MOVES: where from
     Kind kind;
     u32 rank;
-    u32 row;              // (row, col) names `mine` in records
+    u32 row;  // (row, col) names `mine` in records
     u32 col;
-    u32 writer;           // column of `theirs`: makes payloads of different writers differ
+    u32 writer;  // column of `theirs`: makes payloads of different writers differ
     Injection injection;
     u64 delay_ns;
-    u32 passes;           // MOVES: how often; 0: until all players of this GPU have ended
-    u32 amount;           // MOVES: 16-byte words a pass
+    u32 passes;  // MOVES: how often; 0: until all players of this GPU have ended
+    u32 amount;  // MOVES: 16-byte words a pass
 };
 
 enum FaultKind : u32 {
@@ -71,19 +71,19 @@ enum FaultKind : u32 {
     WRONG_PAYLOAD,
     WRONG_VALUE,  // the slot went back, or past the value that was waited for
 };
-struct Fault {      // 32 bytes: the first thing a block found wrong, and how many threads found something
+struct Fault {  // 32 bytes: the first thing a block found wrong, and how many threads found something
     u32 count;
     FaultKind kind;
     u32 round;
-    u32 word;       // index of the 8-byte word
+    u32 word;  // index of the 8-byte word
     u64 wanted;
     u64 got;
 };
 
-struct Result {     // 24 bytes: of each block
-    u64 began_ns;   // globaltimer
+struct Result {    // 24 bytes: of each block
+    u64 began_ns;  // globaltimer
     u64 ended_ns;
-    u64 done;       // rounds, passes or polls
+    u64 done;  // rounds, passes or polls
 };
 
 // Counted by blocks of this GPU; zeroed by the host before each launch.
@@ -198,7 +198,8 @@ __device__ __forceinline__ void send(const Role& role, u32 sequence, u32 words, 
     signal_slot(role.theirs, sequence);
 }
 
-__device__ __forceinline__ bool wait(const Role& role, u32 sequence, const Deadline& deadline, u32 round, Fault* fault) {
+__device__ __forceinline__ bool wait(const Role& role, u32 sequence, const Deadline& deadline, u32 round,
+                                     Fault* fault) {
 #if CHECKED
     using Wait = CheckedPoll;
 #elif WAIT == RELAXED_FENCE

@@ -56,8 +56,7 @@ __device__ __forceinline__ u32 load_relaxed_gpu(const u32* word) {
 // Counts arrivals on a word of this GPU and returns to 0 by itself after `bound` + 1 of them.
 __device__ __forceinline__ u32 atomic_inc_acq_rel_gpu(u32* word, u32 bound) {
     u32 before;
-    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
-                 : "=r"(before) : "l"(word), "r"(bound) : "memory");
+    asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;" : "=r"(before) : "l"(word), "r"(bound) : "memory");
     return before;
 }
 // Nanoseconds; not synchronised between GPUs, and coarse on some (32 ns to 1 us): for deadlines, and for intervals
@@ -96,10 +95,10 @@ constexpr u32 GAVE_UP_DEADLINE = 1;  // nothing came until the launch's deadline
 constexpr u32 GAVE_UP_ABORT = 2;     // another wait of this device had given up
 constexpr u32 MAX_RECORDS = 256;
 
-struct Watch {            // one per device, in device memory; every kernel's first parameter points to it
-    u32 gave_up;          // sticky: 1 once any wait of this device has given up
-    u32 records_taken;    // how many waits gave up (local atomics count reliably)
-    u32 poll_limit;       // behind the timer, in case it stands still
+struct Watch {          // one per device, in device memory; every kernel's first parameter points to it
+    u32 gave_up;        // sticky: 1 once any wait of this device has given up
+    u32 records_taken;  // how many waits gave up (local atomics count reliably)
+    u32 poll_limit;     // behind the timer, in case it stands still
     u32 reserved;
     u64 timeout_ns;       // from kernel entry
     WaitRecord* records;  // MAX_RECORDS of them in mapped host memory; each is written by one thread, once

@@ -7,7 +7,9 @@ typedef uint4 Vector;
 __device__ __forceinline__ Vector load_vector(const Vector* from) {
     Vector v;
     asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(from)
+                 : "memory");
     return v;
 }
 __device__ __forceinline__ void store_vector(Vector* to, const Vector& v) {

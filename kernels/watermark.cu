@@ -39,7 +39,6 @@ constexpr u32 FIRST_ROW = 1;  // of the slots that other ranks write
 [[maybe_unused]] constexpr u32 DROP = 3;   // chunk `injected` is never published
 [[maybe_unused]] constexpr u64 EARLY_BY_NS = 50000;
 
-
 // What the consumers and producers of one rank work with; [world], the same table on every device.
 struct Endpoint {
     u32* slots;            // at the consumer: 1 + chunks rows of `world` slots
@@ -161,8 +160,11 @@ struct Copier {
         const u32 stage = number % STAGES;
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barriers + stage * 8), "r"(bytes)
                      : "memory");
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                     ::"r"(stages + stage * TILE_BYTES), "l"(from), "r"(bytes), "r"(barriers + stage * 8) : "memory");
+        const u32 tile = stages + stage * TILE_BYTES;
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(tile),
+            "l"(from), "r"(bytes), "r"(barriers + stage * 8)
+            : "memory");
     }
 
     __device__ __forceinline__ void await_load(u32 number) const {
@@ -170,14 +172,19 @@ struct Copier {
         const u32 parity = number / STAGES & 1;
         u32 done = 0;
         while (!done) {
-            asm volatile("{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
-                         "selp.u32 %0, 1, 0, p;\n\t}" : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+            asm volatile(
+                "{\n\t.reg .pred p;\n\tmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n\t"
+                "selp.u32 %0, 1, 0, p;\n\t}"
+                : "=r"(done)
+                : "r"(barrier), "r"(parity)
+                : "memory");
         }
     }
 
     __device__ __forceinline__ void store(u32 number, unsigned char* to, u32 bytes) const {
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                     ::"l"(to), "r"(stages + number % STAGES * TILE_BYTES), "r"(bytes) : "memory");
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+                     "r"(stages + number % STAGES * TILE_BYTES), "r"(bytes)
+                     : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     }
 
@@ -244,8 +251,8 @@ __device__ __forceinline__ void produce(const Role& role, const Endpoint* ranks,
         const u32 rows = min(plan.piece_rows, plan.rows_in(chunk) - in_chunk);
         const Endpoint& consumer = ranks[peer];
         Vector* const to = consumer.data + (static_cast<u64>(role.rank) * plan.rows + first) * plan.row_vectors;
-        const Vector* const from = source_of(ranks[role.rank], peer, sequence, plan)
-                                   + static_cast<u64>(first) * plan.row_vectors;
+        const Vector* const from =
+            source_of(ranks[role.rank], peer, sequence, plan) + static_cast<u64>(first) * plan.row_vectors;
         u32* const slot = slot_of(consumer, chunk, role.rank, world);
         u32* const finished = elections + static_cast<u64>(role.rank * world + peer) * chunks + chunk;
         const bool early = INJECT && injection == EARLY;
@@ -297,8 +304,8 @@ __device__ __forceinline__ u32 polls_until(const u32* slot, u32 wanted, const De
 // Each word counts as often as its number in the row, from 1, says. A sum of words would miss two that changed places.
 __device__ __forceinline__ u64 weighed(const Vector& v, u32 number) {
     const u32 weight = 4 * number + 1;
-    return static_cast<u64>(v.x) * weight + static_cast<u64>(v.y) * (weight + 1)
-           + static_cast<u64>(v.z) * (weight + 2) + static_cast<u64>(v.w) * (weight + 3);
+    return static_cast<u64>(v.x) * weight + static_cast<u64>(v.y) * (weight + 1) + static_cast<u64>(v.z) * (weight + 2)
+           + static_cast<u64>(v.w) * (weight + 3);
 }
 
 // Each warp claims a part of a chunk, waits for the chunk, reads every byte of its part, and claims the next. As many

@@ -62,7 +62,8 @@ extern "C" int shmem_in_kernel(int is_sync, int threads, int rounds, unsigned lo
     void* arguments[] = {&rounds, &span};
     const void* kernel = is_sync ? reinterpret_cast<const void*>(syncs) : reinterpret_cast<const void*>(barriers);
     nvshmem_barrier_all();
-    if (const int error = nvshmemx_collective_launch(kernel, dim3(1), dim3(threads), arguments, 0, stream)) return error;
+    if (const int error = nvshmemx_collective_launch(kernel, dim3(1), dim3(threads), arguments, 0, stream))
+        return error;
     const cudaError_t error = cudaStreamSynchronize(stream);
     *span_ns = *span;
     return error;

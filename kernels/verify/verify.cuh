@@ -136,8 +136,8 @@ __device__ __forceinline__ bool await(const Endpoint& own, u32 row, u32 col, u32
 }
 
 // May what was sent to `col` before `sequence` be overwritten?
-__device__ __forceinline__ bool await_ack(const Endpoint& own, u32 row, u32 col, u32 sequence,
-                                          const Deadline& deadline, u32 rank, u32 world) {
+__device__ __forceinline__ bool await_ack(const Endpoint& own, u32 row, u32 col, u32 sequence, const Deadline& deadline,
+                                          u32 rank, u32 world) {
 #if NO_ACK_WAIT
     return true;
 #else

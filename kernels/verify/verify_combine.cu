@@ -51,7 +51,8 @@ extern "C" __global__ void verify_combine(Watch* watch, const Endpoint* ranks, c
         } else {
             const Keep keep{job.output + iteration * shape.vector_of(world, 0), shape};
             if (!consume(ranks, job, BACK, ranks[rank].returns, shape, trial, rank, block - producers, consumers,
-                         iteration, deadline, &gave_up, keep, keep)) return;
+                         iteration, deadline, &gave_up, keep, keep))
+                return;
         }
     }
 }

@@ -11,17 +11,17 @@ struct Result {  // where one choice's result of a row comes back
     u32 rank;    // NOTHING where the row has no such choice
     u32 position;
 };
-struct EndJob {  // of one rank, besides its Job
-    const u32* slot_of;      // [world][capacity]: where a row goes in expert order
-    const Arrival* arrivals; // by slot, without the padding
-    const u32* first;        // [row blocks + 1]: of the arrivals
-    const u32* seeds;        // [row blocks]
-    const u32* experts;      // [row blocks]
-    u32* counters;           // [iterations][row blocks], 0 at first
-    Vector* rows;            // [iterations][slots]
-    u32* elections;          // [world], of what is returned
-    const Result* results;   // [rows][choices]
-    Vector* sums;            // [iterations][rows]
+struct EndJob {               // of one rank, besides its Job
+    const u32* slot_of;       // [world][capacity]: where a row goes in expert order
+    const Arrival* arrivals;  // by slot, without the padding
+    const u32* first;         // [row blocks + 1]: of the arrivals
+    const u32* seeds;         // [row blocks]
+    const u32* experts;       // [row blocks]
+    u32* counters;            // [iterations][row blocks], 0 at first
+    Vector* rows;             // [iterations][slots]
+    u32* elections;           // [world], of what is returned
+    const Result* results;    // [rows][choices]
+    Vector* sums;             // [iterations][rows]
     u64 row_blocks;
     u64 rows_count;
     u64 choices;
@@ -77,9 +77,8 @@ __device__ __forceinline__ bool work(const Endpoint* ranks, const Job& job, cons
 }
 
 // One iteration of the finishing block. False if a wait gave up.
-__device__ __forceinline__ bool finish(const Endpoint* ranks, const EndJob& end, const Shape& shape,
-                                       const Trial& trial, u32 rank, u32 iteration, const Deadline& deadline,
-                                       u32* gave_up) {
+__device__ __forceinline__ bool finish(const Endpoint* ranks, const EndJob& end, const Shape& shape, const Trial& trial,
+                                       u32 rank, u32 iteration, const Deadline& deadline, u32* gave_up) {
     const u32 world = trial.world;
     const u32 sequence = trial.start + iteration;
     if (threadIdx.x < world && !await(ranks[rank], RETURN_ROW, threadIdx.x, sequence, deadline, rank, world)) {
@@ -93,8 +92,8 @@ __device__ __forceinline__ bool finish(const Endpoint* ranks, const EndJob& end,
         for (u32 choice = 0; choice < end.choices; ++choice) {
             const Result result = end.results[i / shape.row_vectors * end.choices + choice];
             if (result.rank == NOTHING) continue;
-            Vector* const from = ranks[rank].returns + shape.vector_of(result.rank, result.position)
-                                 + i % shape.row_vectors;
+            Vector* const from =
+                ranks[rank].returns + shape.vector_of(result.rank, result.position) + i % shape.row_vectors;
             const Vector v = load_vector(from);
             store_vector(from, poison_vector());
             sum = make_uint4(sum.x + v.x, sum.y + v.y, sum.z + v.z, sum.w + v.w);

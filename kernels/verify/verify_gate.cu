@@ -6,11 +6,11 @@
 
 struct GateJob {  // of one rank
     const Arrival* arrivals;
-    const u32* seeds;   // [row blocks]: padding rows
-    u32* counters;      // [iterations][row blocks], 0 at first
-    u32* counted;       // [iterations][row blocks]: rows that were there when the gate opened
-    Vector* rows;       // [iterations][slots] rows
-    Vector* output;     // the same, as the gate blocks read them
+    const u32* seeds;  // [row blocks]: padding rows
+    u32* counters;     // [iterations][row blocks], 0 at first
+    u32* counted;      // [iterations][row blocks]: rows that were there when the gate opened
+    Vector* rows;      // [iterations][slots] rows
+    Vector* output;    // the same, as the gate blocks read them
     u64 arrivals_count;
     u64 row_blocks;
 };

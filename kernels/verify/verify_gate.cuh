@@ -5,8 +5,8 @@
 
 constexpr u32 ROW_BLOCK = 128;
 
-struct Arrival {   // of one row
-    u32 source;    // it and row name the payload
+struct Arrival {  // of one row
+    u32 source;   // it and row name the payload
     u32 row;
     u32 slot;      // in expert order, each expert's rows padded to whole blocks
     u32 position;  // in the stream that it came by

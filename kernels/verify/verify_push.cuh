@@ -104,9 +104,10 @@ __device__ __forceinline__ void push_piece(const Endpoint* ranks, const Job& job
 #endif
     __syncthreads();
     if (threadIdx.x == 0) {
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;"
-                     ::"l"(to), "r"(static_cast<u32>(__cvta_generic_to_shared(tile))),
-                       "r"(vectors * static_cast<u32>(sizeof(Vector))) : "memory");
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+                     "r"(static_cast<u32>(__cvta_generic_to_shared(tile))),
+                     "r"(vectors * static_cast<u32>(sizeof(Vector)))
+                     : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 #if BULK_WAIT == BULK_WAIT_READ
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");

@@ -34,8 +34,8 @@ extern "C" __global__ void verify_signal(Watch* watch, const Endpoint* ranks, u3
         }
 #if SIGNAL == SIGNAL_WITH_DATA
         fence_sys();
-        asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};"
-                     ::"l"(signal), "r"(sequence), "r"(payload(key, 0)), "r"(payload(key, 1)), "r"(payload(key, 2))
+        asm volatile("st.relaxed.sys.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(signal), "r"(sequence),
+                     "r"(payload(key, 0)), "r"(payload(key, 1)), "r"(payload(key, 2))
                      : "memory");
 #elif !PUBLISH_FIRST
         publish(signal, sequence);

@@ -3,15 +3,15 @@
 #pragma once
 
 // SIGNAL: how a sequence number gets into its slot.
-#define SIGNAL_RELEASE_SYS 0              // signal_slot of slots.cuh
-#define SIGNAL_FENCE_SYS_RELEASE_SYS 1    // as the source article has it: a system fence before that
+#define SIGNAL_RELEASE_SYS 0            // signal_slot of slots.cuh
+#define SIGNAL_FENCE_SYS_RELEASE_SYS 1  // as the source article has it: a system fence before that
 #define SIGNAL_FENCE_SYS_RELAXED_SYS 2
 #define SIGNAL_RELAXED_SYS 3
 #define SIGNAL_RELEASE_GPU 4
 #define SIGNAL_FENCE_GPU_RELAXED_SYS 5
 #define SIGNAL_WEAK 6
 #define SIGNAL_FENCE_SYS_WEAK 7
-#define SIGNAL_WITH_DATA 8                // part of the data and the flag in one vector store
+#define SIGNAL_WITH_DATA 8  // part of the data and the flag in one vector store
 #ifndef SIGNAL
 #define SIGNAL SIGNAL_RELEASE_SYS
 #endif
