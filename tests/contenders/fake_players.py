@@ -6,8 +6,9 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
-from pcietool.contenders.player import AbsentError, Player, WrongDataError
+from pcietool.contenders.player import AbsentError, Measurement, Player, WrongDataError
 
 
 class Honest(Player):
@@ -15,40 +16,40 @@ class Honest(Player):
 
     us = 10.0
 
-    def prepare(self):
+    def prepare(self) -> dict[str, Any]:
         sys.stdout.write("a library prints on stdout\n")
         os.write(1, b"and past Python's buffers\n")
         facts = {"library": "honest 1.0", "path": "nowhere", "environment": {"NCCL_ALGO": os.environ.get("NCCL_ALGO")}}
         return facts | ({"token": "secret"} if self.seat.process == 0 else {})
 
-    def init(self, token):
+    def init(self, token: str | None) -> None:
         assert token == "secret"
 
-    def run(self, measurement, repetitions, iteration):
+    def run(self, measurement: Measurement, repetitions: int, iteration: int) -> list[float]:
         return [100.0 if number == 0 else self.us + self.seat.process / 2 for number in range(repetitions)]
 
-    def report(self):
+    def report(self) -> dict[str, Any]:
         return {"transports": ["P2P/CUMEM"], "choices": {"4": "RING LL"}}
 
 
 class Absent(Honest):
-    def prepare(self):
+    def prepare(self) -> dict[str, Any]:
         raise AbsentError("it is not installed: pip install it")
 
 
 class Wrong(Honest):
-    def run(self, measurement, repetitions, iteration):
+    def run(self, measurement: Measurement, repetitions: int, iteration: int) -> list[float]:
         raise WrongDataError("element 3 is wrong")
 
 
 class Fails(Honest):
-    def init(self, token):
+    def init(self, token: str | None) -> None:
         self.stage("falling over")
         raise RuntimeError("no reason")
 
 
 class Dies(Honest):
-    def init(self, token):
+    def init(self, token: str | None) -> None:
         self.stage("falling dead")
         sys.stderr.write("last words\n")
         sys.stderr.flush()
@@ -56,23 +57,24 @@ class Dies(Honest):
 
 
 class HangsInInit(Honest):
-    def init(self, token):
+    def init(self, token: str | None) -> None:
         self.stage("ncclCommInitAll")
         if self.seat.process == self.seat.processes - 1:
             time.sleep(60)
 
 
 class HangsInRun(Honest):
-    def run(self, measurement, repetitions, iteration):
+    def run(self, measurement: Measurement, repetitions: int, iteration: int) -> list[float]:
         self.stage(f"{measurement.what}, {measurement.mode}")
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(60)
+        return []
 
 
 class TellsItsId(Honest):
     """Writes its process id to the file that the options name."""
 
-    def prepare(self):
+    def prepare(self) -> dict[str, Any]:
         Path(self.options["file"]).write_text(str(os.getpid()))
         return super().prepare()
 

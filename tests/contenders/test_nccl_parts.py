@@ -2,6 +2,7 @@
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,46 +25,46 @@ node:1:2 [0] NCCL INFO AllReduce [Symmetric]: 1024 Bytes -> Kernel AllReduce_AGx
 class FakeFunction:
     """A C function: settable types, and a call that stores `value` where its argument points."""
 
-    def __init__(self, value=None, result=0):
+    def __init__(self, value: int | None = None, result: Any = 0) -> None:
         self._value, self._result = value, result
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: Any) -> Any:
         if self._value is not None:
             arguments[0]._obj.value = self._value
         return self._result
 
 
 class FakeLibrary:
-    def __init__(self, code, **functions):
+    def __init__(self, code: int, **functions: Any) -> None:
         self.ncclGetVersion = FakeFunction(code)
         self.ncclGetErrorString = lambda result: b"unhandled cuda error"
         self.ncclGetLastError = FakeFunction(result=b"no peer access")
         vars(self).update(functions)
 
 
-def test_versions_are_read_as_nccl_writes_them():
+def test_versions_are_read_as_nccl_writes_them() -> None:
     assert [version_text(code) for code in (22809, 2708, 21005)] == ["2.28.9", "2.7.8", "2.10.5"]
 
 
-def test_the_right_major_is_taken_and_another_is_not():
+def test_the_right_major_is_taken_and_another_is_not() -> None:
     assert Nccl(FakeLibrary(22809), "libnccl.so.2").version == "2.28.9"
     with pytest.raises(AbsentError, match=r"is NCCL 3\.1\.0, and this speaks major 2: pip install"):
         Nccl(FakeLibrary(30100), "libnccl.so.3")
 
 
-def test_a_function_that_an_old_version_lacks_makes_it_absent():
+def test_a_function_that_an_old_version_lacks_makes_it_absent() -> None:
     with pytest.raises(AbsentError, match=r"NCCL 2\.10\.5 has no ncclMemAlloc"):
         Nccl(FakeLibrary(21005), "libnccl.so.2").alloc(4)
 
 
-def test_a_failed_call_says_what_nccl_says():
+def test_a_failed_call_says_what_nccl_says() -> None:
     nccl = Nccl(FakeLibrary(22809, ncclMemAlloc=FakeFunction(result=1)), "libnccl.so.2")
     with pytest.raises(RuntimeError, match="ncclMemAlloc: unhandled cuda error; no peer access"):
         nccl.alloc(4)
 
 
-def test_without_nccl_the_reason_says_what_to_install(monkeypatch):
-    def refuse(path, mode=0):
+def test_without_nccl_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str, mode: int = 0) -> None:
         raise OSError(f"{path}: cannot open shared object file")
 
     monkeypatch.setattr(ctypes, "CDLL", refuse)
@@ -71,13 +72,13 @@ def test_without_nccl_the_reason_says_what_to_install(monkeypatch):
         Nccl.load()
 
 
-def test_the_log_tells_transports_and_choices():
+def test_the_log_tells_transports_and_choices() -> None:
     assert transports(LOG) == ["P2P/CUMEM", "SHM/direct/direct"]
     assert choices(LOG) == {"4": "RING LL", "1024": "symmetric AllReduce_AGxLL_R"}
     assert transports("nothing") == []
 
 
-def test_debug_settings_of_the_user_are_kept(tmp_path):
+def test_debug_settings_of_the_user_are_kept(tmp_path: Path) -> None:
     assert debug_settings(tmp_path, CONNECTIONS, {"NCCL_DEBUG": "WARN"}) == {}
     settings = debug_settings(tmp_path, CONNECTIONS, {"NCCL_ALGO": "Ring"})
     assert "TUNING" not in settings["NCCL_DEBUG_SUBSYS"], "a line a call would slow what is timed"
@@ -87,7 +88,7 @@ def test_debug_settings_of_the_user_are_kept(tmp_path):
     assert read_logs({"NCCL_DEBUG_FILE": str(tmp_path / "log")})["transports"] == ["P2P/CUMEM", "SHM/direct/direct"]
 
 
-def test_a_setting_of_the_user_that_contradicts_a_contender_waives_it():
+def test_a_setting_of_the_user_that_contradicts_a_contender_waives_it() -> None:
     host = catalog.CONTENDERS["nccl-host"]
     assert host.contradicted({}) is None
     assert host.contradicted({"NCCL_P2P_DISABLE": "1"}) is None
@@ -96,7 +97,7 @@ def test_a_setting_of_the_user_that_contradicts_a_contender_waives_it():
     )
 
 
-def test_headers_must_be_those_of_the_library(tmp_path):
+def test_headers_must_be_those_of_the_library(tmp_path: Path) -> None:
     include = tmp_path / "include"
     include.mkdir()
     (tmp_path / "lib").mkdir()
@@ -112,7 +113,7 @@ def test_headers_must_be_those_of_the_library(tmp_path):
         check_same_version(include, 22901)
 
 
-def test_without_nvcc_the_reason_says_so(monkeypatch, tmp_path):
+def test_without_nvcc_the_reason_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AbsentError, match="no nvcc on PATH"):
         wheels.build("nccl_lsa.cu", tmp_path / "x.so", "sm_90", [])
@@ -123,6 +124,6 @@ def test_without_nvcc_the_reason_says_so(monkeypatch, tmp_path):
         wheels.build("nccl_lsa.cu", tmp_path / "x.so", "sm_90", [])
 
 
-def test_the_sources_of_contenders_ship():
+def test_the_sources_of_contenders_ship() -> None:
     for name in ("nccl_lsa.cu", "nvshmem_barrier.cu"):
         assert contender_source(name).is_file()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,12 +15,12 @@ from pcietool.contenders.team import Forfeit, Team
 MEASUREMENT = Measurement("all-reduce", "graph", 4)
 
 
-def team(player, processes=1, environment=None, **options):
+def team(player: str, processes: int = 1, environment: dict[str, str] | None = None, **options: Any) -> Team:
     seats = [[gpu] for gpu in range(processes)] if processes > 1 else [[0, 1]]
     return Team(f"tests.contenders.fake_players:{player}", seats, environment or {}, options)
 
 
-def is_gone(pid):
+def is_gone(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -28,7 +29,7 @@ def is_gone(pid):
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_contender_answers_whatever_its_library_prints(processes):
+def test_a_contender_answers_whatever_its_library_prints(processes: int) -> None:
     with team("Honest", processes, {"NCCL_ALGO": "Tree"}) as contender:
         facts = contender.prepare(30)
         assert facts["environment"] == {"NCCL_ALGO": "Tree"}
@@ -49,8 +50,8 @@ def test_a_contender_answers_whatever_its_library_prints(processes):
         ("NoSuchPlayer", "error", "died in stage prepare: AttributeError"),
     ],
 )
-def test_whatever_happens_is_a_forfeit_with_its_reason(player, status, text):
-    def play(contender):
+def test_whatever_happens_is_a_forfeit_with_its_reason(player: str, status: str, text: str) -> None:
+    def play(contender: Team) -> None:
         contender.prepare(30)
         contender.init("secret", 30)
         contender.run(MEASUREMENT, 1, 0, 30)
@@ -60,7 +61,7 @@ def test_whatever_happens_is_a_forfeit_with_its_reason(player, status, text):
     assert caught.value.status == status
 
 
-def test_a_hang_names_its_stage_and_ends_with_its_processes():
+def test_a_hang_names_its_stage_and_ends_with_its_processes() -> None:
     with team("HangsInInit", processes=2) as contender:
         pids = [one.process.pid for one in contender._processes]
         contender.prepare(30)
@@ -74,7 +75,7 @@ def test_a_hang_names_its_stage_and_ends_with_its_processes():
         assert all(map(is_gone, pids))
 
 
-def test_leaving_the_context_kills_a_busy_worker():
+def test_leaving_the_context_kills_a_busy_worker() -> None:
     with team("HangsInRun") as contender:
         pid = contender._processes[0].process.pid
         contender.prepare(30)
@@ -83,7 +84,7 @@ def test_leaving_the_context_kills_a_busy_worker():
     assert is_gone(pid)
 
 
-def test_a_worker_does_not_outlive_the_one_that_started_it(tmp_path):
+def test_a_worker_does_not_outlive_the_one_that_started_it(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(

@@ -8,16 +8,17 @@ import time
 import numpy as np
 from pydantic import BaseModel
 
-from pcietool.contract.results import ProbeResult, Status
+from pcietool.contract.results import Observer, ProbeResult, Status
 from pcietool.errors import CompileError, UsageError
 from pcietool.machines.cuda.rounds import StuckError
+from pcietool.supervision.announcing import AnnouncingMachine
 
 
 class Config(BaseModel):
     value: int = 1
 
 
-def finished(machine, config, observer):
+def finished(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     sys.stdout.write("a library writes to stdout\n")
     observer.progress("measuring")
     rows = [{"one_way_us": np.float64(config.value), "count": np.uint32(3)}]
@@ -25,38 +26,39 @@ def finished(machine, config, observer):
     observer.result(ProbeResult("finished", Status.PASS, "fine", "peer", "by hand", rows=rows, samples=samples))
 
 
-def refused(machine, config, observer):
+def refused(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     raise CompileError("the compiler refused it")
 
 
-def stuck_kernel(machine, config, observer):
+def stuck_kernel(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     raise StuckError("a kernel broke its context")
 
 
-def broken(machine, config, observer):
-    return [][config.value]
+def broken(machine: AnnouncingMachine, config: Config, observer: Observer) -> int:
+    nothing: list[int] = []
+    return nothing[config.value]
 
 
-def crashes(machine, config, observer):
+def crashes(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     sys.stderr.write("last words\n")
     sys.stderr.flush()
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def silent(machine, config, observer):
+def silent(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     observer.result(ProbeResult("silent", Status.PASS, "first part", "host", "by hand"))
     machine._announce("spin_forever on GPU 0", 0.2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(60)
 
 
-def interruptible(machine, config, observer):
+def interruptible(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     observer.result(ProbeResult("interruptible", Status.PASS, "first part", "host", "by hand"))
     observer.progress("now")
     time.sleep(60)
 
 
-def grown(observer, transport="peer"):
+def grown(observer: Observer, transport: str = "peer") -> ProbeResult:
     """A part in progress, with a row that was announced by what came after it, and one that was not."""
     result = ProbeResult("growing", Status.PASS, "", transport, "by hand")
     observer.begin(result)
@@ -67,37 +69,37 @@ def grown(observer, transport="peer"):
     return result
 
 
-def growing_then_finished(machine, config, observer):
+def growing_then_finished(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     result = grown(observer)
     result.verdict = "fine"
     observer.result(result)
 
 
-def growing_then_error(machine, config, observer):
+def growing_then_error(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     grown(observer)
     raise CompileError("the compiler refused it")
 
 
-def growing_then_interrupted(machine, config, observer):
+def growing_then_interrupted(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     grown(observer)
     observer.progress("now")
     time.sleep(60)
 
 
-def growing_then_silent(machine, config, observer):
+def growing_then_silent(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     grown(observer)
     machine._announce("spin_forever on GPU 0", 0.2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(60)
 
 
-def orphaned(machine, config, observer):
+def orphaned(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     observer.progress(str(os.getpid()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(60)
 
 
-def usage(machine, config, observer):
+def usage(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
     raise UsageError("that makes no sense")
 
 

@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pcietool.contract.results import Status
+from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import CompileError, DriverError, ExitCode, NothingToRunError, PcietoolError, UsageError
 from pcietool.machines import driver_present
 from pcietool.supervision.child import Limits, run_in_child
@@ -17,30 +19,35 @@ from tests.supervision.child_probes import Config
 
 
 class Observer:
-    def __init__(self, on_progress=lambda text: None):
-        self.machine, self.progressed, self.results, self.begun = None, [], [], None
+    def __init__(self, on_progress: Callable[[str], None] = lambda text: None) -> None:
+        self.machine: Mapping[str, Any] = {}
+        self.progressed: list[str] = []
+        self.results: list[ProbeResult] = []
+        self.begun = ProbeResult("", Status.ERROR, "nothing begun", "", "")
         self._on_progress = on_progress
 
-    def describe(self, machine):
+    def describe(self, machine: Mapping[str, Any]) -> None:
         self.machine = machine
 
-    def progress(self, text):
+    def progress(self, text: str) -> None:
         self.progressed.append(text)
         self._on_progress(text)
 
-    def begin(self, result):
+    def begin(self, result: ProbeResult) -> None:
         self.begun = result
 
-    def result(self, result):
+    def result(self, result: ProbeResult) -> None:
         self.results.append(result)
 
 
-def run(probe, observer=None, config=None, **options):
+def run(
+    probe: str, observer: Observer | None = None, config: Config | None = None, **options: Any
+) -> list[ProbeResult]:
     options = {"backend": "emulated", "registry": "tests.supervision.child_probes:PROBES"} | options
     return run_in_child(probe, config or Config(), observer or Observer(), **options)
 
 
-def test_progress_results_and_the_machine_arrive():
+def test_progress_results_and_the_machine_arrive() -> None:
     observer = Observer()
     (result,) = run("finished", observer, Config(value=5))
     assert observer.results == [result]
@@ -61,42 +68,42 @@ def test_progress_results_and_the_machine_arrive():
         ("stuck_kernel", DriverError, "a kernel broke its context"),
     ],
 )
-def test_errors_keep_their_class(probe, kind, message):
+def test_errors_keep_their_class(probe: str, kind: type[PcietoolError], message: str) -> None:
     with pytest.raises(kind) as caught:
         run(probe)
     assert type(caught.value) is kind
     assert str(caught.value) == message
 
 
-def test_a_bug_in_the_child_says_where():
+def test_a_bug_in_the_child_says_where() -> None:
     with pytest.raises(PcietoolError, match=r"IndexError: .* at .*child_probes\.py:\d+"):
         run("broken")
 
 
-def test_a_crash_names_the_signal_and_quotes_the_last_line():
+def test_a_crash_names_the_signal_and_quotes_the_last_line() -> None:
     with pytest.raises(DriverError, match="died from SIGSEGV while starting; its last line: last words"):
         run("crashes")
 
 
-def test_a_silent_child_is_killed_and_earlier_results_stay():
+def test_a_silent_child_is_killed_and_earlier_results_stay() -> None:
     observer = Observer()
     began = time.monotonic()
     kept, hang = run("silent", observer, limits=Limits(quiet_s=60, margin_s=0.5))
     assert time.monotonic() - began < 20
     assert (kept.verdict, hang.status) == ("first part", Status.HANG)
     assert "spin_forever on GPU 0" in hang.verdict
-    assert "said nothing for 0.7 s" in hang.reason
-    assert "nvidia-smi --gpu-reset" in hang.reason
+    assert "said nothing for 0.7 s" in (hang.reason or "")
+    assert "nvidia-smi --gpu-reset" in (hang.reason or "")
     assert observer.results == [kept, hang]
 
 
-def test_the_same_silence_outside_a_round_is_no_hang():
+def test_the_same_silence_outside_a_round_is_no_hang() -> None:
     (result,) = run("finished", limits=Limits(quiet_s=60, margin_s=0.0))
     assert result.status is Status.PASS
 
 
-def test_ctrl_c_is_passed_on_and_results_stay():
-    def press_ctrl_c(text):
+def test_ctrl_c_is_passed_on_and_results_stay() -> None:
+    def press_ctrl_c(text: str) -> None:
         raise KeyboardInterrupt
 
     observer = Observer(press_ctrl_c)
@@ -110,15 +117,15 @@ def test_ctrl_c_is_passed_on_and_results_stay():
 GROWN_ROWS = [{"one_way_us": 1.5}, {"one_way_us": 2.5}]
 
 
-def test_a_part_grows_at_the_parent_until_it_is_finished():
-    seen = []
-    observer = Observer(lambda text: seen.extend(observer.begun.rows))
+def test_a_part_grows_at_the_parent_until_it_is_finished() -> None:
+    seen: list[Row] = []
+    observer: Observer = Observer(lambda text: seen.extend(observer.begun.rows))
     (result,) = run("growing_then_finished", observer)
     assert seen == GROWN_ROWS[:1]
     assert (result.verdict, result.rows, len(result.checks)) == ("fine", GROWN_ROWS, 1)
 
 
-def test_an_error_leaves_the_part_in_progress():
+def test_an_error_leaves_the_part_in_progress() -> None:
     observer = Observer()
     with pytest.raises(CompileError):
         run("growing_then_error", observer)
@@ -127,8 +134,8 @@ def test_an_error_leaves_the_part_in_progress():
     assert observer.results == []
 
 
-def test_ctrl_c_leaves_the_part_in_progress():
-    def press_ctrl_c(text):
+def test_ctrl_c_leaves_the_part_in_progress() -> None:
+    def press_ctrl_c(text: str) -> None:
         if text == "now":
             raise KeyboardInterrupt
 
@@ -138,26 +145,27 @@ def test_ctrl_c_leaves_the_part_in_progress():
     assert observer.begun.rows == GROWN_ROWS
 
 
-def test_a_killed_child_ends_the_part_in_progress():
+def test_a_killed_child_ends_the_part_in_progress() -> None:
     (hang,) = run("growing_then_silent", limits=Limits(quiet_s=60, margin_s=0.5))
     assert (hang.status, hang.transport, hang.rows) == (Status.HANG, "peer", GROWN_ROWS)
-    assert "said nothing for 0.7 s" in hang.reason
+    assert "said nothing for 0.7 s" in (hang.reason or "")
 
 
-def is_alive(pid):
+def is_alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-def test_a_child_does_not_outlive_its_parent():
+def test_a_child_does_not_outlive_its_parent() -> None:
     program = """
 from tests.supervision.test_child import Observer, run
 run("orphaned", Observer(lambda text: print(text, flush=True)))
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment)
+    assert parent.stdout is not None
     pid = int(parent.stdout.readline())
     assert is_alive(pid)
     parent.kill()
@@ -170,12 +178,12 @@ run("orphaned", Observer(lambda text: print(text, flush=True)))
 
 
 @pytest.mark.skipif(driver_present(), reason="this machine has a driver")
-def test_without_a_driver_there_is_nothing_to_run():
+def test_without_a_driver_there_is_nothing_to_run() -> None:
     with pytest.raises(NothingToRunError, match="no NVIDIA driver found") as caught:
         run("finished", backend="cuda")
     assert caught.value.exit_code == ExitCode.NOTHING_RAN
 
 
-def test_the_parent_imports_no_cuda():
+def test_the_parent_imports_no_cuda() -> None:
     source = Path(run_in_child.__code__.co_filename).read_text(encoding="utf-8")
     assert "cuda.bindings" not in source
