@@ -51,7 +51,7 @@ class Routing:
 
 
 @dataclass(frozen=True)
-class Load:
+class Workload:
     """How much is routed: every rank has `rows` rows, each for `choices` experts."""
 
     world: int
@@ -65,46 +65,46 @@ class Load:
         return self.world * self.experts_a_rank
 
 
-def _uniform(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _uniform(load: Workload, rng: np.random.Generator) -> np.ndarray:
     return _of(load, rng, range(load.experts))
 
 
-def _zipf(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _zipf(load: Workload, rng: np.random.Generator) -> np.ndarray:
     shares = 1 / np.arange(1, load.experts + 1)
     experts: np.ndarray = rng.choice(load.experts, (load.world, load.rows, load.choices), p=shares / shares.sum())
     return experts
 
 
-def _one_hot(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _one_hot(load: Workload, rng: np.random.Generator) -> np.ndarray:
     return _of(load, rng, [BUSY])
 
 
-def _all_to_one(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _all_to_one(load: Workload, rng: np.random.Generator) -> np.ndarray:
     return _of(load, rng, range(load.experts_a_rank))
 
 
-def _none_to_one(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _none_to_one(load: Workload, rng: np.random.Generator) -> np.ndarray:
     return _of(load, rng, range(load.experts_a_rank, load.experts))
 
 
-def _one_row(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _one_row(load: Workload, rng: np.random.Generator) -> np.ndarray:
     experts = np.full((load.world, load.rows, load.choices), NOWHERE)
     experts[0, 0, 0] = load.experts - 1
     return experts
 
 
-def _self_only(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _self_only(load: Workload, rng: np.random.Generator) -> np.ndarray:
     experts: np.ndarray = _of(load, rng, range(load.experts_a_rank)) + _first_experts(load)
     return experts
 
 
-def _all_remote(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _all_remote(load: Workload, rng: np.random.Generator) -> np.ndarray:
     beyond = _of(load, rng, range(load.experts_a_rank, load.experts))
     experts: np.ndarray = (beyond + _first_experts(load)) % load.experts
     return experts
 
 
-def _chunk_edges(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _chunk_edges(load: Workload, rng: np.random.Generator) -> np.ndarray:
     """One stream of each length in EDGES, from rank to rank; where ranks run out, to the rank itself."""
     experts = np.full((load.world, max(EDGES), -(-len(EDGES) // load.world)), NOWHERE)
     for number, rows in enumerate(EDGES):
@@ -114,24 +114,24 @@ def _chunk_edges(load: Load, rng: np.random.Generator) -> np.ndarray:
     return experts
 
 
-def _duplicates(load: Load, rng: np.random.Generator) -> np.ndarray:
+def _duplicates(load: Workload, rng: np.random.Generator) -> np.ndarray:
     """All choices of a row are the same expert: equal rows, one behind the other."""
     experts: np.ndarray = np.repeat(_uniform(load, rng)[:, :, :1], max(2, load.choices), axis=2)
     return experts
 
 
-def _of(load: Load, rng: np.random.Generator, experts: range | list[int]) -> np.ndarray:
+def _of(load: Workload, rng: np.random.Generator, experts: range | list[int]) -> np.ndarray:
     chosen: np.ndarray = rng.choice(list(experts), (load.world, load.rows, load.choices))
     return chosen
 
 
-def _first_experts(load: Load) -> np.ndarray:
+def _first_experts(load: Workload) -> np.ndarray:
     """Of each rank, [world, 1, 1]."""
     first: np.ndarray = np.arange(load.world)[:, None, None] * load.experts_a_rank
     return first
 
 
-_MAKERS: Mapping[Distribution, Callable[[Load, np.random.Generator], np.ndarray]] = {
+_MAKERS: Mapping[Distribution, Callable[[Workload, np.random.Generator], np.ndarray]] = {
     "uniform": _uniform,
     "zipf": _zipf,
     "one-hot": _one_hot,
@@ -145,7 +145,7 @@ _MAKERS: Mapping[Distribution, Callable[[Load, np.random.Generator], np.ndarray]
 }
 
 
-def route(distribution: Distribution, load: Load) -> Routing:
+def route(distribution: Distribution, load: Workload) -> Routing:
     """The same for the same load and seed."""
     rng = np.random.default_rng((load.seed, DISTRIBUTIONS.index(distribution)))
     return Routing(distribution, _MAKERS[distribution](load, rng).astype(np.int64), load.experts_a_rank)

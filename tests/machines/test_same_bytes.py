@@ -16,8 +16,7 @@ from pcietool.probes.atomics.counting import OPERATIONS, PLAIN, SLOTS, WITHOUT_R
 from pcietool.probes.barrier.kernel import ORDERS, Barrier, BarrierConfig
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce
-from pcietool.probes.signal.ping_pong import Bulk, Game, Table, slot_rows
-from pcietool.probes.signal.ping_pong import Form as SignalForm
+from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.roles import Pair
 from pcietool.probes.watermark.pushing import Pusher
 from pcietool.probes.watermark.streams import Shape
@@ -110,9 +109,11 @@ def atomics(machine, form):
 
 def signals(machine, transport):
     world = World.build(machine, transport, 2, slot_rows(2))
-    table = Table(world, 64, Bulk(movers=1, threads=32, nbytes=1024, passes=2), DEADLINE_S)
-    for form in (SignalForm(), SignalForm(payload=True, checked=True)):
-        Game(table, form, table.pair(Pair(0, 1), "local"), rounds=5, payload=64 if form.payload else 0).play("test")
+    memory = PingPongMemory(world, 64, Bulk(movers=1, threads=32, nbytes=1024, passes=2), DEADLINE_S)
+    for variant in (Variant(), Variant(payload=True, checked=True)):
+        PingPong(memory, variant, memory.pair(Pair(0, 1), "local"), rounds=5, payload=64 if variant.payload else 0).run(
+            "test"
+        )
     return world
 
 

@@ -7,17 +7,17 @@ from hypothesis import strategies as st
 
 from pcietool.protocol import recount
 from pcietool.protocol.expert_order import ROW_BLOCK, expert_order
-from pcietool.protocol.routing import DISTRIBUTIONS, NOWHERE, Distribution, Load, Routing, route
+from pcietool.protocol.routing import DISTRIBUTIONS, NOWHERE, Distribution, Routing, Workload, route
 from pcietool.protocol.streams import dispatched, returned
 
-LOAD = Load(world=4, rows=9, choices=2, experts_a_rank=3, seed=1)
+LOAD = Workload(world=4, rows=9, choices=2, experts_a_rank=3, seed=1)
 
 
 @st.composite
 def routings(draw: st.DrawFn) -> Routing:
     """Anything, and more often than by chance something lopsided."""
     if draw(st.booleans()):
-        load = Load(*(draw(st.integers(low, high)) for low, high in ((2, 5), (1, 12), (1, 3), (1, 3), (0, 99))))
+        load = Workload(*(draw(st.integers(low, high)) for low, high in ((2, 5), (1, 12), (1, 3), (1, 3), (0, 99))))
         return route(draw(st.sampled_from(DISTRIBUTIONS)), load)
     world, rows, choices, experts_a_rank = (draw(st.integers(1, most)) for most in (4, 10, 3, 3))
     expert = st.integers(NOWHERE, world * experts_a_rank - 1)
@@ -54,7 +54,7 @@ def test_expert_order_is_as_recounted(routing: Routing) -> None:
 
 
 def test_gates_of_more_than_a_block_of_rows() -> None:
-    routing = route("one-hot", Load(world=2, rows=100, choices=2, experts_a_rank=2, seed=0))
+    routing = route("one-hot", Workload(world=2, rows=100, choices=2, experts_a_rank=2, seed=0))
     order = expert_order(routing, 0)
     assert order.seeds.tolist() == [0, 0, 0, 4 * ROW_BLOCK - 400]
     assert order.arrivals["slot"].tolist() == list(range(400))
@@ -81,12 +81,12 @@ def test_a_distribution_is_what_it_says(distribution: Distribution) -> None:
 
 
 def test_chunk_edges_in_a_small_world() -> None:
-    counts = dispatched(route("chunk-edges", Load(2, 1, 1, 2, 0)), 64, 16).counts
+    counts = dispatched(route("chunk-edges", Workload(2, 1, 1, 2, 0)), 64, 16).counts
     assert counts.tolist() == [[65, 63], [64, 0]]
 
 
 def test_a_routing_is_the_same_for_a_seed() -> None:
     one, again = (route("uniform", LOAD).experts for _ in range(2))
-    other = route("uniform", Load(4, 9, 2, 3, seed=2)).experts
+    other = route("uniform", Workload(4, 9, 2, 3, seed=2)).experts
     assert np.array_equal(one, again)
     assert not np.array_equal(one, other)

@@ -31,7 +31,7 @@ from pcietool.probes.atomics.counting import (
 )
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.injections import checked
-from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import Transport, World, runnable
 from pcietool.units import count, percent
 
@@ -131,7 +131,7 @@ def run(machine: Machine, config: AtomicsConfig, observer: Observer) -> list[Pro
     def measure(transport: Transport, result: ProbeResult) -> None:
         _measure(machine, transport, config, observer, result)
 
-    return run_parts(
+    return run_each(
         NAME, runnable(machine, config.transport, ALONE_SUFFICES), lambda transport: METHOD, measure, observer
     )
 

@@ -29,7 +29,7 @@ from pcietool.probes.barrier.kernel import (
 )
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.injections import amount, survived
-from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import Transport, World, runnable
 from pcietool.stats import max_over_ranks, median_interval, summarise
 from pcietool.units import micros
@@ -76,7 +76,7 @@ def run(machine: Machine, config: BarrierConfig, observer: Observer) -> list[Pro
     def measure(transport: Transport, result: ProbeResult) -> None:
         _measure(machine, transport, config, observer, result)
 
-    return run_parts(NAME, runnable(machine, config.transport), lambda transport: METHOD, measure, observer)
+    return run_each(NAME, runnable(machine, config.transport), lambda transport: METHOD, measure, observer)
 
 
 def _measure(

@@ -1,4 +1,4 @@
-"""The ranks of one run and their slots, for each transport: the stage on which every probe plays.
+"""The ranks of one run and their slots, for each transport: what every probe works with.
 
 Must not know what a kernel does with its slots.
 """

@@ -17,9 +17,9 @@ from pcietool.probes.barrier.kernel import ORDERS
 from pcietool.probes.common.hangs import Hung, finished, hung
 from pcietool.probes.common.world import World, why_not
 from pcietool.probes.compare.allreduce_kernel import AllReduce, Control
+from pcietool.probes.compare.comparison import Comparison
 from pcietool.probes.compare.config import CompareConfig, CompareMode, CompareTransport, Effort
 from pcietool.probes.compare.crossover import crossovers
-from pcietool.probes.compare.match import Match
 from pcietool.probes.compare.ours import OurAllReduce, OurBarrier, Ours, WrongSumsError
 from pcietool.stats import median_interval
 from pcietool.units import micros
@@ -74,7 +74,7 @@ def _on_transport(
         contender = CONTENDERS[name]
         if contender.path != transport:
             continue
-        result = Match(contender, world, config, effort, observer, os.environ).play()
+        result = Comparison(contender, world, config, effort, observer, os.environ).run()
         rows += result.rows
         yield result
         if result.hang and result.hang.get("gpus_lost", True):  # ours hung, or theirs took the GPUs along

@@ -24,7 +24,7 @@ from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.parse import parse_litmus
 from pcietool.litmus.text.program import LitmusTest
 from pcietool.machines.base import Machine, Program
-from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import no_access
 from pcietool.probes.litmus.machine import PLACEMENTS, Placement, Trials, homes, not_native
 from pcietool.probes.litmus.probe import NAME, complaint, judge, model_row, verdict_of
@@ -97,7 +97,7 @@ def _run(
             result.rows.append(_row(machine, prepared[path], placement, config))
         result.status, result.verdict, result.reason = summary(result.rows)
 
-    return run_parts(NAME, config.placements, _method, measure, observer)
+    return run_each(NAME, config.placements, _method, measure, observer)
 
 
 def _method(placement: Placement) -> str:

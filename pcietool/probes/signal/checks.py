@@ -1,6 +1,6 @@
 """What signal-latency is sure of: that values and data were right, that wrong ones are caught, that times can be true.
 
-Must not measure latencies (`signal_trials`).
+Must not measure latencies (`trials`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pcietool.contract.results import Row, Status
 from pcietool.machines.base import Machine
 from pcietool.probes.common.injections import amount
 from pcietool.probes.common.world import World
-from pcietool.probes.signal.ping_pong import Form, Game, Table
+from pcietool.probes.signal.ping_pong import PingPong, PingPongMemory, Variant
 from pcietool.probes.signal.roles import Injection, Kind, Pair
 from pcietool.units import micros
 
@@ -28,45 +28,51 @@ INJECTIONS = {
     "early-signal": Injection.EARLY,
     "stall": Injection.DELAY,
 }
-CHECKED = Form(payload=True, checked=True, inject=True)
+CHECKED = Variant(payload=True, checked=True, inject=True)
 
 
-def self_tests(table: Table, pairs: Sequence[Pair]) -> list[Row]:
+def self_tests(memory: PingPongMemory, pairs: Sequence[Pair]) -> list[Row]:
     """All pairs at once with every polled value checked, and the same with something wrong, which must be noticed."""
-    wrong = _wrong(table, pairs, Injection.NONE)
+    wrong = _wrong(memory, pairs, Injection.NONE)
     fine = f"{len(pairs)} pairs, {ROUNDS} rounds: no slot went back, every word right"
     checks: list[Row] = [{"name": "values and payloads", "passed": not wrong, "text": "; ".join(wrong[:3]) or fine}]
     controls = (("a wrong word", Injection.CORRUPT), ("a slot that goes back", Injection.BACK))
     for name, injection in controls:
-        caught = _wrong(table, pairs[:1], injection)
+        caught = _wrong(memory, pairs[:1], injection)
         text = caught[0] if caught else "nobody noticed"
         checks.append({"name": f"control: {name} is caught", "passed": bool(caught), "text": text})
     return checks
 
 
-def _wrong(table: Table, pairs: Sequence[Pair], injection: Injection) -> list[str]:
-    return _play(table, pairs, CHECKED, injection, PAYLOAD_BYTES, during="self-test")
+def _wrong(memory: PingPongMemory, pairs: Sequence[Pair], injection: Injection) -> list[str]:
+    return _run(memory, pairs, CHECKED, injection, PAYLOAD_BYTES, during="self-test")
 
 
-def _play(
-    table: Table, pairs: Sequence[Pair], form: Form, injection: Injection, payload: int, during: str, delay_ns: int = 0
+def _run(
+    memory: PingPongMemory,
+    pairs: Sequence[Pair],
+    variant: Variant,
+    injection: Injection,
+    payload: int,
+    during: str,
+    delay_ns: int = 0,
 ) -> list[str]:
-    """Plays with the one who answers in the last pair misbehaving; what players found wrong."""
-    roles = [role for pair in pairs for role in table.pair(pair, "local")]
+    """Runs with the one who answers in the last pair misbehaving; what blocks found wrong."""
+    roles = [role for pair in pairs for role in memory.pair(pair, "local")]
     roles[-1] = replace(roles[-1], injection=injection, delay_ns=delay_ns)
     assert roles[-1].kind is Kind.ANSWERS
-    game = Game(table, form, roles, ROUNDS, payload)
-    wrong = game.play(during).wrong()
-    game.free()
+    ping_pong = PingPong(memory, variant, roles, ROUNDS, payload)
+    wrong = ping_pong.run(during).wrong()
+    ping_pong.free()
     return wrong
 
 
-def inject(table: Table, name: str, pair: Pair) -> list[str]:
+def inject(memory: PingPongMemory, name: str, pair: Pair) -> list[str]:
     """The failure that the user asked for. Raises Hung for those that end in a hang; else what was found wrong."""
     kind, _, _ = name.partition("=")
     payload = kind in ("corrupt-payload", "early-signal")
-    form, nbytes = Form(payload=payload, inject=True), table.most_payload if payload else 0
-    return _play(table, [pair], form, INJECTIONS[kind], nbytes, f"--inject {name}", amount(name) * 1000)
+    variant, nbytes = Variant(payload=payload, inject=True), memory.most_payload if payload else 0
+    return _run(memory, [pair], variant, INJECTIONS[kind], nbytes, f"--inject {name}", amount(name) * 1000)
 
 
 def payload_check(wrong: Sequence[str], rows: Sequence[Row]) -> Row:

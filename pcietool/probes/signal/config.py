@@ -14,7 +14,7 @@ from pcietool.probes.signal.ping_pong import MAX_ROUNDS, WORD, Bulk, Load, Poll,
 
 INJECTIONS = ("dead-rank", "drop-signal", "corrupt-payload", "early-signal", "stall=US")
 Pairing = Literal["isolated", "disjoint", "all"]
-"""Which pairs play in one launch: one, as many as share no GPU, or every ordered pair."""
+"""Which pairs take turns in one launch: one, as many as share no GPU, or every ordered pair."""
 LOADS: tuple[Load, ...] = ("push", "pull", "both")
 LARGEST_PAYLOAD = 64 * 1024
 Nanoseconds = Annotated[int, Field(ge=0, le=1_000_000)]

@@ -1,6 +1,6 @@
 """The ping-pong kernel on one world: which roles its blocks get, and their launches.
 
-Must not decide what is compared, or what is right (`signal`).
+Must not decide what is compared (`trials`), or what is right (`checks`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from pcietool.machines.base import Buffer, Kernel, Launch, on_device
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
-from pcietool.probes.signal.roles import FAULT, RESULT, ROLE, VECTOR, Kind, Pair, Played, Role
+from pcietool.probes.signal.roles import FAULT, RESULT, ROLE, VECTOR, Kind, LaunchRecord, Pair, Role
 from pcietool.protocol.slots import GUARD_BYTES
 
 Poll = Literal["local", "remote"]
@@ -39,7 +39,7 @@ def slot_rows(world: int) -> int:
 
 
 @dataclass(frozen=True)
-class Form:
+class Variant:
     """One compile of kernels/signal.cu."""
 
     wait: Wait = "acquire"
@@ -67,20 +67,20 @@ class Bulk:
     threads: int
     nbytes: int
     passes: int
-    """How often a mover does it where it is not told to go on until the players have ended."""
+    """How often a mover does it where it is not told to go on until those that take turns have ended."""
 
 
-class Table:
-    """The slots, payloads and bulk memory of one world, at which all its forms play.
+class PingPongMemory:
+    """The slots, payloads and bulk memory of one world, that all its variants share.
 
-    `reached` is how far its slots have counted: whoever plays next continues there, never anew.
+    `reached` is how far its slots have counted: whoever runs next continues there, never anew.
     """
 
-    def __init__(self, world: World, most_payload: int, bulk: Bulk, timeout_s: float) -> None:
+    def __init__(self, world: World, most_payload: int, bulk: Bulk, deadline_s: float) -> None:
         self.world = world
         self.machine = world.machine
         self.bulk = bulk
-        self.timeout_s = timeout_s
+        self.deadline_s = deadline_s
         self.most_payload = max(most_payload, MIN_PAYLOAD)
         self.reached = 0
         ranks = range(world.size)
@@ -162,16 +162,16 @@ def _player(kind: Kind, rank: int, sends: _Signal, waits_for: _Signal) -> Role:
     )
 
 
-class _Board:
-    """One device's part of a game: its roles, and the memory in which they leave what they saw."""
+class _DeviceBlocks:
+    """What one device carries of a ping-pong: its roles, and the memory in which they leave what they saw."""
 
-    def __init__(self, table: Table, device: int, roles: Sequence[Role], rounds: int) -> None:
+    def __init__(self, memory: PingPongMemory, device: int, roles: Sequence[Role], rounds: int) -> None:
         self.device = device
         self.roles = roles
         blocks = len(roles)
 
         def alloc(nbytes: int, name: str) -> Buffer:
-            return table.machine.alloc(on_device(device), nbytes, name)
+            return memory.machine.alloc(on_device(device), nbytes, name)
 
         self.given = alloc(blocks * ROLE.itemsize, "roles")
         self.given.write(np.array([role.fields() for role in roles], ROLE))
@@ -188,56 +188,58 @@ class _Board:
         args = (self.given, *counts, self.tally, self.stamps, self.results, self.faults)
         return Launch(self.device, kernel, len(self.roles), threads, args, shared=4 * (rounds + 1))
 
-    def read_into(self, played: Played, rounds: int) -> None:
-        played.results += list(self.results.read(RESULT))
-        played.faults += list(self.faults.read(FAULT))
-        played.stamps += list(self.stamps.read(np.uint32).reshape(-1, rounds + 1))
+    def read_into(self, record: LaunchRecord, rounds: int) -> None:
+        record.results += list(self.results.read(RESULT))
+        record.faults += list(self.faults.read(FAULT))
+        record.stamps += list(self.stamps.read(np.uint32).reshape(-1, rounds + 1))
 
     def free(self) -> None:
         for buffer in (self.given, self.tally, self.stamps, self.results, self.faults):
             buffer.free()
 
 
-class Game:
-    """Roles that can play again and again, in one launch on every device that has one."""
+class PingPong:
+    """Roles that can run again and again, in one launch on every device that has one."""
 
-    def __init__(self, table: Table, form: Form, roles: Sequence[Role], rounds: int, payload: int = 0) -> None:
+    def __init__(
+        self, memory: PingPongMemory, variant: Variant, roles: Sequence[Role], rounds: int, payload: int = 0
+    ) -> None:
         """`payload`: bytes with each signal, whole words."""
-        self.table = table
+        self.memory = memory
         self.rounds = rounds
         self.words = payload // WORD
-        self.kernel = table.machine.load("signal.cu", form.defines()).kernel("ping_pong")
-        moving = table.bulk.threads if any(role.kind is Kind.MOVES for role in roles) else 1
-        self.threads = max(moving, min(-(-self.words // 32) * 32, table.bulk.threads))
-        device_of = table.world.device_of
-        self._boards = [
-            _Board(table, device, [role for role in roles if device_of[role.rank] == device], rounds)
+        self.kernel = memory.machine.load("signal.cu", variant.defines()).kernel("ping_pong")
+        moving = memory.bulk.threads if any(role.kind is Kind.MOVES for role in roles) else 1
+        self.threads = max(moving, min(-(-self.words // 32) * 32, memory.bulk.threads))
+        device_of = memory.world.device_of
+        self._blocks = [
+            _DeviceBlocks(memory, device, [role for role in roles if device_of[role.rank] == device], rounds)
             for device in sorted({device_of[role.rank] for role in roles})
         ]
 
-    def play(self, during: str) -> Played:
+    def run(self, during: str) -> LaunchRecord:
         """One launch. Raises Hung, which says what it happened `during`."""
-        table = self.table
+        memory = self.memory
         launches = [
-            board.launch(self.kernel, self.threads, table.reached, self.rounds, self.words) for board in self._boards
+            blocks.launch(self.kernel, self.threads, memory.reached, self.rounds, self.words) for blocks in self._blocks
         ]
-        finished(table.machine.run(launches, table.timeout_s), during)
-        table.reached += max(self.rounds, 1)
-        played = Played([role for board in self._boards for role in board.roles])
-        for board in self._boards:
-            board.read_into(played, self.rounds)
-        return played
+        finished(memory.machine.run(launches, memory.deadline_s), during)
+        memory.reached += max(self.rounds, 1)
+        record = LaunchRecord([role for blocks in self._blocks for role in blocks.roles])
+        for blocks in self._blocks:
+            blocks.read_into(record, self.rounds)
+        return record
 
     def free(self) -> None:
-        for board in self._boards:
-            board.free()
+        for blocks in self._blocks:
+            blocks.free()
 
 
-def loaded(table: Table, pairs: Iterable[Pair], load: Load) -> list[Role]:
+def loaded(memory: PingPongMemory, pairs: Iterable[Pair], load: Load) -> list[Role]:
     """Bulk traffic in both directions of each of these pairs."""
     if load == "none":
         return []
     directions = sorted({way for a, b in pairs for way in ((a, b), (b, a))})
     partners = Counter(rank for rank, _ in directions)
-    counts = {rank: max(1, table.bulk.movers // number) for rank, number in partners.items()}
-    return [role for rank, partner in directions for role in table.movers(rank, partner, load, counts[rank])]
+    counts = {rank: max(1, memory.bulk.movers // number) for rank, number in partners.items()}
+    return [role for rank, partner in directions for role in memory.movers(rank, partner, load, counts[rank])]

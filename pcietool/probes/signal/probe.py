@@ -1,7 +1,7 @@
 """signal-latency: how long one GPU's signal takes to reach another, what waiting for it costs, and what polls cost.
 
-Puts the parts together; must not know how blocks play (`ping_pong`), what is compared (`signal_trials`), or what is
-right (`signal_checks`).
+Puts the parts together; must not know how blocks take turns (`ping_pong`), what is compared (`trials`), or what is
+right (`checks`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from typing import Any
 from pcietool.contract.results import Observer, ProbeResult, Row
 from pcietool.machines.base import Machine
 from pcietool.probes.common.injections import survived
-from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import SELF_RANKS, Transport, World, runnable
 from pcietool.probes.signal import checks
 from pcietool.probes.signal.config import Effort, SignalConfig
-from pcietool.probes.signal.ping_pong import Table, slot_rows
-from pcietool.probes.signal.trials import Bench, Trial, base_trial, every_pair, ordered_pairs, under_load, variations
+from pcietool.probes.signal.ping_pong import PingPongMemory, slot_rows
+from pcietool.probes.signal.trials import (
+    Trial,
+    TrialRunner,
+    base_trial,
+    every_pair,
+    ordered_pairs,
+    under_load,
+    variations,
+)
 from pcietool.units import micros
 
 NAME = "signal-latency"
@@ -42,7 +50,7 @@ def run(machine: Machine, config: SignalConfig, observer: Observer) -> list[Prob
     def method(transport: Transport) -> str:
         return f"{METHOD}\n{PLACES[transport]}"
 
-    return run_parts(NAME, runnable(machine, config.transport), method, measure, observer)
+    return run_each(NAME, runnable(machine, config.transport), method, measure, observer)
 
 
 def _measure(
@@ -51,47 +59,47 @@ def _measure(
     """Raises Hung."""
     effort = Effort.of(machine.backend, config)
     result.effort = asdict(effort)
-    table = _table(machine, transport, effort, config)
-    world = table.world
+    memory = _memory(machine, transport, effort, config)
+    world = memory.world
     base = base_trial(config, world)
-    bench = Bench(table, effort, result, observer)
+    runner = TrialRunner(memory, effort, result, observer)
     if config.inject:
-        bench.wrong += checks.inject(table, config.inject, base.pairs[0])
+        runner.wrong += checks.inject(memory, config.inject, base.pairs[0])
         result.checks.append(survived(config.inject))
-    pair_rows = [row | {"in_matrix": True} for row in bench.compare(every_pair(base, world))]
+    pair_rows = [row | {"in_matrix": True} for row in runner.compare(every_pair(base, world))]
     result.matrix = _matrix(world, pair_rows)
     result.rows += pair_rows
-    result.rows += bench.compare(variations(base, config, effort, world))
+    result.rows += runner.compare(variations(base, config, effort, world))
     if config.loads:
-        loaded = Bench(table, effort.under_load(), result, observer)
+        loaded = TrialRunner(memory, effort.under_load(), result, observer)
         result.rows += loaded.compare([base, *under_load(base, config, world)])[1:]
-        bench.wrong += loaded.wrong
+        runner.wrong += loaded.wrong
     if transport == "peer" and "remote" in config.polls:
-        result.rows += bench.remote_pollers(base.pairs[0])
-    result.checks += checks.self_tests(table, ordered_pairs(world))
+        result.rows += runner.remote_pollers(base.pairs[0])
+    result.checks += checks.self_tests(memory, ordered_pairs(world))
     floor = _floor(machine, base, effort, config, result, observer)
-    result.checks += [checks.payload_check(bench.wrong, result.rows), checks.guard_check(world)]
+    result.checks += [checks.payload_check(runner.wrong, result.rows), checks.guard_check(world)]
     result.checks += checks.plausibility(machine, world, result.matrix["cells"], floor)
-    table.free()
+    memory.free()
     world.free()
     result.status, result.reason = checks.judge(result.checks)
     result.verdict = _verdict(result, pair_rows)
 
 
-def _table(machine: Machine, transport: Transport, effort: Effort, config: SignalConfig) -> Table:
+def _memory(machine: Machine, transport: Transport, effort: Effort, config: SignalConfig) -> PingPongMemory:
     ranks = SELF_RANKS if transport == "self" else len(machine.devices)
     world = World.build(machine, transport, ranks, rows=slot_rows(ranks))
-    return Table(world, effort.largest_payload, effort.bulk, config.timeout_s)
+    return PingPongMemory(world, effort.largest_payload, effort.bulk, config.timeout_s)
 
 
 def _floor(
     machine: Machine, base: Trial, effort: Effort, config: SignalConfig, result: ProbeResult, observer: Observer
 ) -> float:
     """One way between two blocks of one GPU, in us, which no link can beat. Raises Hung."""
-    table = _table(machine, "self", effort, config)
-    [row] = Bench(table, effort, result, observer).compare([base_trial(config, table.world)])
-    table.free()
-    table.world.free()
+    memory = _memory(machine, "self", effort, config)
+    [row] = TrialRunner(memory, effort, result, observer).compare([base_trial(config, memory.world)])
+    memory.free()
+    memory.world.free()
     median: float = row["one_way_us_p50"]
     return median
 

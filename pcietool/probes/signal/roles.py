@@ -76,7 +76,7 @@ class Role:
 
 
 @dataclass
-class Played:
+class LaunchRecord:
     """What one launch left behind, block by block, in the order of its roles."""
 
     roles: Sequence[Role]

@@ -1,6 +1,6 @@
 """The ways to signal that signal-latency compares, and the rows they give.
 
-One thing varies at a time. Must not judge the figures (`signal_checks`).
+One thing varies at a time. Must not judge the figures (`checks`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from pcietool.contract.results import Observer, ProbeResult, Row
 from pcietool.probes.common.world import World
 from pcietool.probes.signal.config import Effort, Pairing, SignalConfig
-from pcietool.probes.signal.ping_pong import Form, Game, Load, Poll, Table, Wait, loaded
+from pcietool.probes.signal.ping_pong import Load, PingPong, PingPongMemory, Poll, Variant, Wait, loaded
 from pcietool.probes.signal.roles import Pair
 from pcietool.stats import Interval, median_interval, paired_ratio, summarise
 from pcietool.units import size
@@ -40,10 +40,10 @@ class Trial:
     load: Load = "none"
     payload_bytes: int = 0
 
-    def game(self, table: Table, rounds: int) -> Game:
-        form = Form(self.wait, self.nanosleep_ns, payload=self.payload_bytes > 0)
-        roles = [role for pair in self.pairs for role in table.pair(pair, self.poll)]
-        return Game(table, form, [*roles, *loaded(table, self.pairs, self.load)], rounds, self.payload_bytes)
+    def ping_pong(self, memory: PingPongMemory, rounds: int) -> PingPong:
+        variant = Variant(self.wait, self.nanosleep_ns, payload=self.payload_bytes > 0)
+        roles = [role for pair in self.pairs for role in memory.pair(pair, self.poll)]
+        return PingPong(memory, variant, [*roles, *loaded(memory, self.pairs, self.load)], rounds, self.payload_bytes)
 
     def row(self, world: World) -> Row:
         """What was done; figures come beside it."""
@@ -109,7 +109,7 @@ def _together(base: Trial, config: SignalConfig, world: World) -> list[Trial]:
 
 
 def under_load(base: Trial, config: SignalConfig, world: World) -> list[Trial]:
-    """The same pairings while bulk data crosses the links between the pairs that play."""
+    """The same pairings while bulk data crosses the links between the pairs that take turns."""
     isolated = [replace(base, varied="")] if "isolated" in config.pairings else []
     return [
         replace(trial, load=load, varied=f"{trial.varied}, under {LOAD_TEXTS[load]}".removeprefix(", "))
@@ -121,35 +121,35 @@ def under_load(base: Trial, config: SignalConfig, world: World) -> list[Trial]:
 LOAD_TEXTS: dict[Load, str] = {"none": "no load", "push": "push", "pull": "pull", "both": "push and pull"}
 
 
-class Bench:
-    """Plays trials on one table and adds their rows to a result. Raises Hung."""
+class TrialRunner:
+    """Runs trials in one memory and adds their rows to a result. Raises Hung."""
 
-    def __init__(self, table: Table, effort: Effort, result: ProbeResult, observer: Observer) -> None:
-        self.table = table
+    def __init__(self, memory: PingPongMemory, effort: Effort, result: ProbeResult, observer: Observer) -> None:
+        self.memory = memory
         self.effort = effort
         self.result = result
         self.observer = observer
         self.wrong: list[str] = []
-        """What players found wrong in their payloads."""
+        """What blocks found wrong in their payloads."""
 
     def compare(self, trials: Sequence[Trial]) -> list[Row]:
         """One row a trial. They take turns launch by launch, so that drift hits all alike; the first is the one that
         the ratios of the others refer to."""
-        effort, world = self.effort, self.table.world
-        games = [trial.game(self.table, effort.warmup + effort.rounds) for trial in trials]
+        effort, world = self.effort, self.memory.world
+        ping_pongs = [trial.ping_pong(self.memory, effort.warmup + effort.rounds) for trial in trials]
         one_way_us: list[list[np.ndarray]] = [[] for _ in trials]
         moved: list[list[float]] = [[] for _ in trials]
         for launch in range(effort.launches):
-            for trial, game, samples, rates in zip(trials, games, one_way_us, moved, strict=True):
+            for trial, ping_pong, samples, rates in zip(trials, ping_pongs, one_way_us, moved, strict=True):
                 self.observer.progress(f"{world.transport}: {trial.varied}, launch {launch + 1} of {effort.launches}")
-                played = game.play(f"{trial.varied}, {trial.row(world)['pairs_text']}")
-                self.wrong += played.wrong()
-                periods = played.periods_ns()
+                record = ping_pong.run(f"{trial.varied}, {trial.row(world)['pairs_text']}")
+                self.wrong += record.wrong()
+                periods = record.periods_ns()
                 samples.append(np.array([periods[pair][effort.warmup :] / 2e3 for pair in trial.pairs]))
-                rates += [rate for rate in [played.moved_gb_per_s()] if rate is not None]
+                rates += [rate for rate in [record.moved_gb_per_s()] if rate is not None]
         rows = []
-        for trial, game, samples, rates in zip(trials, games, one_way_us, moved, strict=True):
-            game.free()
+        for trial, ping_pong, samples, rates in zip(trials, ping_pongs, one_way_us, moved, strict=True):
+            ping_pong.free()
             row = trial.row(world) | self._figures(np.array(samples), np.array(one_way_us[0]))
             rows.append(row | {"moved_gb_per_s": float(np.median(rates)) if rates else None})
             key = f"{len(self.result.samples):03}/{trial.varied}/{row['pairs_text']}/one_way_us"
@@ -174,18 +174,20 @@ class Bench:
     def remote_pollers(self, pair: Pair, during: str = "remote polls beside a push") -> list[Row]:
         """What the link still carries for a push by the writer while blocks of the owner poll the writer's memory."""
         counts = self.effort.pollers
-        games = [Game(self.table, Form(), self.table.polled_push(pair, pollers), rounds=0) for pollers in counts]
+        ping_pongs = [
+            PingPong(self.memory, Variant(), self.memory.polled_push(pair, pollers), rounds=0) for pollers in counts
+        ]
         rates: list[list[float]] = [[] for _ in counts]
         polls: list[list[float]] = [[] for _ in counts]
         for launch in range(self.effort.launches):
             self.observer.progress(f"peer: {during}, launch {launch + 1} of {self.effort.launches}")
-            for game, rate, poll in zip(games, rates, polls, strict=True):
-                played = game.play(during)
-                rate.append(played.moved_gb_per_s() or 0.0)
-                poll.append(played.polls_per_us())
+            for ping_pong, rate, poll in zip(ping_pongs, rates, polls, strict=True):
+                record = ping_pong.run(during)
+                rate.append(record.moved_gb_per_s() or 0.0)
+                poll.append(record.polls_per_us())
         rows = []
-        for pollers, game, rate, poll in zip(counts, games, rates, polls, strict=True):
-            game.free()
+        for pollers, ping_pong, rate, poll in zip(counts, ping_pongs, rates, polls, strict=True):
+            ping_pong.free()
             rows.append(self._poller_row(pair, pollers, rate, poll, paired_ratio(rate, rates[0])))
         return rows
 

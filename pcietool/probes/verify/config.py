@@ -17,12 +17,12 @@ from pcietool.probes.common.world import SELF_RANKS, Transport
 from pcietool.probes.verify.pushes import VECTOR_BYTES, Size
 from pcietool.probes.verify.traffic import Direction
 from pcietool.protocol.chunks import ARTICLE_CHUNK
-from pcietool.protocol.routing import DISTRIBUTIONS, EDGES, Distribution, Load
+from pcietool.protocol.routing import DISTRIBUTIONS, EDGES, Distribution, Workload
 
 EntryName = Literal["signal", "barrier", "dispatch", "combine", "gate", "end-to-end"]
 ENTRIES: tuple[EntryName, ...] = get_args(EntryName)
 ROUTED: tuple[EntryName, ...] = ("dispatch", "combine", "gate", "end-to-end")
-"""Entries that play every distribution."""
+"""Entries that run with every distribution."""
 INJECTIONS = ("corrupt-byte", "corrupt-count", "corrupt-route", "stall=US")
 WRAP = 2**31
 """The first sequence number that is negative as a signed one."""
@@ -123,8 +123,8 @@ class Effort:
             iterations=config.iterations,
         )
 
-    def load_of(self, seed: int) -> Load:
-        return Load(self.ranks, self.rows, self.choices, self.experts_a_rank, seed)
+    def workload(self, seed: int) -> Workload:
+        return Workload(self.ranks, self.rows, self.choices, self.experts_a_rank, seed)
 
     def size_for(self, longest_stream: int) -> Size:
         """Pieces so small that several elect together, even in a short stream."""

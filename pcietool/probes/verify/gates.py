@@ -10,13 +10,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from pcietool.machines.base import Argument, Launch
-from pcietool.probes.verify.pushes import Dispatch, Size
-from pcietool.probes.verify.stage import (
+from pcietool.probes.verify.entry import (
     RETURN_ACK_ROW,
     RETURN_ROW,
     Entry,
+    EntryMemory,
     SlotUse,
-    Stage,
     compare_counts,
     compare_fields,
     compare_rows,
@@ -26,6 +25,7 @@ from pcietool.probes.verify.stage import (
     poison,
     row_of_rank,
 )
+from pcietool.probes.verify.pushes import Dispatch, Size
 from pcietool.probes.verify.trial import Finding, Report, Trial
 from pcietool.protocol import recount
 from pcietool.protocol.expert_order import ARRIVAL, ROW_BLOCK, ExpertOrder, expert_order
@@ -59,16 +59,16 @@ NOTHING = 0xFFFFFFFF
 class GateTables:
     """Rows of each rank in expert order, their gates, and the recount of both."""
 
-    def __init__(self, stage: Stage, routing: Routing, iterations: int, row_bytes: int) -> None:
+    def __init__(self, memory: EntryMemory, routing: Routing, iterations: int, row_bytes: int) -> None:
         ranks = range(routing.world)
         self.iterations = iterations
         self.orders = [expert_order(routing, rank) for rank in ranks]
         self.counted = [recount.expert_order(routing, rank, ROW_BLOCK) for rank in ranks]
-        self.arrivals = [stage.table(rank, self.orders[rank].arrivals, "arrivals") for rank in ranks]
-        self.seeds = [stage.table(rank, self.orders[rank].seeds, "seeds") for rank in ranks]
-        self.experts = [stage.table(rank, self.orders[rank].experts, "experts") for rank in ranks]
-        self.counters = [stage.local(rank, 4 * iterations * self.orders[rank].row_blocks, "gates") for rank in ranks]
-        self.rows = [stage.local(rank, iterations * self.orders[rank].slots * row_bytes, "rows") for rank in ranks]
+        self.arrivals = [memory.table(rank, self.orders[rank].arrivals, "arrivals") for rank in ranks]
+        self.seeds = [memory.table(rank, self.orders[rank].seeds, "seeds") for rank in ranks]
+        self.experts = [memory.table(rank, self.orders[rank].experts, "experts") for rank in ranks]
+        self.counters = [memory.local(rank, 4 * iterations * self.orders[rank].row_blocks, "gates") for rank in ranks]
+        self.rows = [memory.local(rank, iterations * self.orders[rank].slots * row_bytes, "rows") for rank in ranks]
 
     def prepare(self, trial: Trial) -> None:
         for counters in self.counters:
@@ -99,16 +99,16 @@ class Gate(Entry):
     name = "gate"
     source = "verify_gate.cu"
 
-    def __init__(self, stage: Stage, iterations: int, size: Size, routing: Routing) -> None:
-        super().__init__(stage, iterations)
+    def __init__(self, memory: EntryMemory, iterations: int, size: Size, routing: Routing) -> None:
+        super().__init__(memory, iterations)
         self.size = size
-        self.tables = tables = GateTables(stage, routing, iterations, size.row_bytes)
+        self.tables = tables = GateTables(memory, routing, iterations, size.row_bytes)
         ranks = range(self.world.size)
         self._counted = [
-            stage.local(rank, 4 * iterations * tables.orders[rank].row_blocks, "rows counted") for rank in ranks
+            memory.local(rank, 4 * iterations * tables.orders[rank].row_blocks, "rows counted") for rank in ranks
         ]
         self._outputs = [
-            stage.local(rank, iterations * tables.orders[rank].slots * size.row_bytes, "output") for rank in ranks
+            memory.local(rank, iterations * tables.orders[rank].slots * size.row_bytes, "output") for rank in ranks
         ]
         jobs = np.zeros(self.world.size, GATE_JOB)
         for name, buffers in (
@@ -122,7 +122,7 @@ class Gate(Entry):
             jobs[name] = [buffer.address for buffer in buffers]
         jobs["arrivals_count"] = [len(order.arrivals) for order in tables.orders]
         jobs["row_blocks"] = [order.row_blocks for order in tables.orders]
-        self._jobs = stage.on_every_device(jobs, "jobs")
+        self._jobs = memory.on_every_device(jobs, "jobs")
 
     def prepare(self, trial: Trial) -> None:
         self.tables.prepare(trial)
@@ -137,7 +137,7 @@ class Gate(Entry):
         size = self.size
         arguments: dict[int, tuple[Argument, ...]] = {
             device: (self._jobs[device], size.row_vectors, size.producers, size.consumers)
-            for device in self.stage.devices
+            for device in self.memory.devices
         }
         return self.grids(trial, size.producers + size.consumers, size.threads, arguments)
 
@@ -175,24 +175,24 @@ class EndToEnd(Dispatch):
     name = "end-to-end"
     source = "verify_end_to_end.cu"
 
-    def __init__(self, stage: Stage, iterations: int, size: Size, routing: Routing) -> None:
-        super().__init__(stage, iterations, size, routing)
-        self.gates = gates = GateTables(stage, routing, iterations, size.row_bytes)
+    def __init__(self, memory: EntryMemory, iterations: int, size: Size, routing: Routing) -> None:
+        super().__init__(memory, iterations, size, routing)
+        self.gates = gates = GateTables(memory, routing, iterations, size.row_bytes)
         self._routing = routing
         world, capacity = self.world.size, self.streams.capacity
         ranks = range(world)
         _, rows, choices = routing.experts.shape
-        self.returns = [stage.shared(rank, world * capacity * size.row_bytes, "results") for rank in ranks]
-        self._endpoints = stage.endpoints(self.landing, self.returns)
-        self._elections = [stage.local(rank, 4 * world, "elections of results") for rank in ranks]
-        self._sums = [stage.local(rank, iterations * rows * size.row_bytes, "sums") for rank in ranks]
-        self._slot_tables = [stage.table(rank, self._slots_of(rank), "slots in expert order") for rank in ranks]
-        self._result_tables = [stage.table(rank, self._results(rank), "results") for rank in ranks]
+        self.returns = [memory.shared(rank, world * capacity * size.row_bytes, "results") for rank in ranks]
+        self._endpoints = memory.endpoints(self.landing, self.returns)
+        self._elections = [memory.local(rank, 4 * world, "elections of results") for rank in ranks]
+        self._sums = [memory.local(rank, iterations * rows * size.row_bytes, "sums") for rank in ranks]
+        self._slot_tables = [memory.table(rank, self._slots_of(rank), "slots in expert order") for rank in ranks]
+        self._result_tables = [memory.table(rank, self._results(rank), "results") for rank in ranks]
         ends = np.zeros(world, END_JOB)
         for name, buffers in (
             ("slot_of", self._slot_tables),
             ("arrivals", gates.arrivals),
-            ("first", [stage.table(rank, _first_arrivals(gates.orders[rank]), "first arrivals") for rank in ranks]),
+            ("first", [memory.table(rank, _first_arrivals(gates.orders[rank]), "first arrivals") for rank in ranks]),
             ("seeds", gates.seeds),
             ("experts", gates.experts),
             ("counters", gates.counters),
@@ -204,7 +204,7 @@ class EndToEnd(Dispatch):
             ends[name] = [buffer.address for buffer in buffers]
         ends["row_blocks"] = [order.row_blocks for order in gates.orders]
         ends["rows_count"], ends["choices"] = rows, choices
-        self._ends = stage.on_every_device(ends, "end jobs")
+        self._ends = memory.on_every_device(ends, "end jobs")
 
     def _slots_of(self, rank: int) -> np.ndarray:
         """[producer, position] of uint32: slots in expert order."""
@@ -247,7 +247,7 @@ class EndToEnd(Dispatch):
         size = self.size
         arguments = {
             device: (*self.arguments(device)[:2], self._ends[device], *self.arguments(device)[2:], size.gates)
-            for device in self.stage.devices
+            for device in self.memory.devices
         }
         return self.grids(trial, size.producers + size.consumers + size.gates + 1, size.threads, arguments)
 

@@ -13,7 +13,7 @@ from pcietool.probes.verify.config import EntryName
 from pcietool.protocol.routing import Distribution
 from pcietool.protocol.switches import switched
 
-Order = Literal["any", "weak"]
+MemoryOrder = Literal["any", "weak"]
 """Where it must show: in any order of memory, with one rank late; or where memory is as weak as PTX allows."""
 Needs = Literal["two GPUs", "two requesters", "native", "bulk"]
 
@@ -24,7 +24,7 @@ class Mutant:
 
     name: str
     entry: EntryName
-    order: Order
+    order: MemoryOrder
     defines: Mapping[str, int]
     survives: bool = False
     """An equivalent: whoever finds something in it raises a false alarm."""

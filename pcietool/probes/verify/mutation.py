@@ -1,6 +1,6 @@
 """Do the checks of verify find what they are for? Every mutant must be found, every equivalent must not.
 
-Must not decide what right data are; `playing` makes the checks.
+Must not decide what right data are; `trial_runner` makes the checks.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.world import Transport
 from pcietool.probes.verify.config import ROUTED, STARTS, Effort, VerifyConfig
 from pcietool.probes.verify.mutants import MUTANTS, Mutant
-from pcietool.probes.verify.playing import Player
 from pcietool.probes.verify.traffic import Traffic
 from pcietool.probes.verify.trial import POINTS, Late, Trial
+from pcietool.probes.verify.trial_runner import TrialRunner
 
 ITERATIONS = 6
 """Of a try: across the wrap, and back to every buffer that takes turns."""
@@ -43,34 +43,34 @@ def prove_checks(
     result: ProbeResult,
 ) -> None:
     """One row a mutant. Raises Hung only where a kernel does not even end by its own deadline."""
-    players = {"any": Player(machine, transport, effort, config.seed)}
-    if reason := _failure(players["any"], config):
+    runners = {"any": TrialRunner(machine, transport, effort, config.seed)}
+    if reason := _failure(runners["any"], config):
         result.status, result.verdict, result.reason = Status.FAIL, "no mutant says anything here", reason
-        players["any"].free()
+        runners["any"].free()
         return
     weakest = machine.in_random_order(config.seed)
     if weakest is not None:
-        players["weak"] = Player(weakest, transport, effort, config.seed)
-    traffic = Traffic(players["any"].world, "none" if weakest or machine.missing("copy_engine") else "all")
+        runners["weak"] = TrialRunner(weakest, transport, effort, config.seed)
+    traffic = Traffic(runners["any"].world, "none" if weakest or machine.missing("copy_engine") else "all")
     for mutant in MUTANTS:
         if mutant.entry not in config.chosen_entries:
             continue
         observer.progress(f"{transport}: {mutant.entry}: {mutant.name}")
-        player = players.get(mutant.order, players["any"])
-        result.rows.append(_row(mutant, machine, transport, player, traffic.streams(), weakest is not None))
+        runner = runners.get(mutant.order, runners["any"])
+        result.rows.append(_row(mutant, machine, transport, runner, traffic.streams(), weakest is not None))
     if not machine.stuck:
         traffic.free()
-        for player in players.values():
-            player.free()
+        for runner in runners.values():
+            runner.free()
     if weakest is not None:
         weakest.close()
     result.status, result.verdict, result.reason = judge(result.rows)
 
 
-def _failure(player: Player, config: VerifyConfig) -> str | None:
+def _failure(runner: TrialRunner, config: VerifyConfig) -> str | None:
     """What is wrong where nothing was broken: a machine that fails by itself would kill every mutant. Raises Hung."""
     for entry in config.chosen_entries:
-        report = player.play(player.entry(entry, None), Trial(ITERATIONS), config.timeout_s)
+        report = runner.run(runner.entry(entry, None), Trial(ITERATIONS), config.timeout_s)
         if report.hang:
             raise Hung(report.hang, f"{entry} as it is: no mutant says anything here")
         if report.findings:
@@ -82,7 +82,7 @@ def _row(
     mutant: Mutant,
     machine: Machine,
     transport: Transport,
-    player: Player,
+    runner: TrialRunner,
     traffic: tuple[CopyStream, ...],
     emulated: bool,
 ) -> Row:
@@ -99,10 +99,10 @@ def _row(
     }
     if reason := _why_not(mutant, machine, transport):
         return row | {"outcome": "waived", "reason": reason}
-    for trial in (*_tries(mutant, player.effort.ranks), *_bursts(mutant, emulated)):
+    for trial in (*_tries(mutant, runner.effort.ranks), *_bursts(mutant, emulated)):
         row["tries"] += 1
         streams = () if trial.late else traffic
-        report = player.play(player.entry(mutant.entry, mutant.distribution), trial, TIMEOUT_S, streams)
+        report = runner.run(runner.entry(mutant.entry, mutant.distribution), trial, TIMEOUT_S, streams)
         if report.hang and report.hang.limit == "host join timeout":
             raise Hung(report.hang, f"{mutant.entry}: {mutant.name}")
         if report.findings:

@@ -14,13 +14,13 @@ from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import Machine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.injections import amount
-from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import Transport, runnable
 from pcietool.probes.verify.config import ROUTED, Effort, EntryName, VerifyConfig
 from pcietool.probes.verify.mutation import prove_checks
-from pcietool.probes.verify.playing import Player
 from pcietool.probes.verify.traffic import Traffic
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Trial
+from pcietool.probes.verify.trial_runner import TrialRunner
 from pcietool.protocol.routing import Distribution
 from pcietool.units import count
 
@@ -59,7 +59,7 @@ def run(machine: Machine, config: VerifyConfig, observer: Observer) -> list[Prob
             _prove(machine, transport, config, effort, observer, result)
 
     method = MUTANTS_METHOD if config.mutants else METHOD
-    return run_parts(NAME, runnable(machine, config.transport), lambda transport: method, measure, observer)
+    return run_each(NAME, runnable(machine, config.transport), lambda transport: method, measure, observer)
 
 
 def _prove(
@@ -71,8 +71,8 @@ def _prove(
     result: ProbeResult,
 ) -> None:
     """Raises Hung."""
-    player = Player(machine, transport, effort, config.seed)
-    traffic = Traffic(player.world, config.load)
+    runner = TrialRunner(machine, transport, effort, config.seed)
+    traffic = Traffic(runner.world, config.load)
     pairs: list[tuple[EntryName, Distribution | None]] = [
         (entry, distribution)
         for entry in config.chosen_entries
@@ -80,7 +80,7 @@ def _prove(
     ]
     if not config.inject:
         observer.progress(f"{transport}: are errors found?")
-        result.checks.extend(_controls(player, config))
+        result.checks.extend(_controls(runner, config))
     rows = result.rows
     ends = time.monotonic() + (config.soak_s or 0)
     for number, (entry, distribution) in enumerate(cycle(pairs)):
@@ -90,9 +90,9 @@ def _prove(
             rows.append(_row(entry, distribution, effort.launches()))
         row = rows[number % len(pairs)]
         observer.progress(f"{transport}: {row['name']}")
-        _prove_row(player, traffic, entry, distribution, config, row)
+        _prove_row(runner, traffic, entry, distribution, config, row)
     traffic.free()
-    player.free()
+    runner.free()
     result.checks.extend(_checks(rows))
     result.verdict = _verdict(rows)
     failed = [row for row in rows if row["found"]]
@@ -121,7 +121,7 @@ def _row(entry: EntryName, distribution: Distribution | None, launches: Sequence
 
 
 def _prove_row(
-    player: Player,
+    runner: TrialRunner,
     traffic: Traffic,
     entry: EntryName,
     distribution: Distribution | None,
@@ -129,10 +129,10 @@ def _prove_row(
     row: Row,
 ) -> None:
     """Adds the launches of one turn. Raises Hung."""
-    make = player.entry(entry, distribution)
-    for start, iterations in player.effort.launches():
+    make = runner.entry(entry, distribution)
+    for start, iterations in runner.effort.launches():
         trial = Trial(iterations, start, _late(config.inject), _corruption(config.inject))
-        report = player.play(make, trial, config.timeout_s, traffic.streams())
+        report = runner.run(make, trial, config.timeout_s, traffic.streams())
         row["status"] = row["status"] or Status.PASS.value
         if report.launched:
             row["launches"] += 1
@@ -149,14 +149,14 @@ def _prove_row(
             raise Hung(report.hang, f"{row['name']}, from sequence {start}")
 
 
-def _controls(player: Player, config: VerifyConfig) -> Iterator[Row]:
+def _controls(runner: TrialRunner, config: VerifyConfig) -> Iterator[Row]:
     """What must be found wrong: else this program could not see it."""
     entry: EntryName = next((name for name in config.chosen_entries if name in ROUTED), config.chosen_entries[0])
-    make = player.entry(entry, "all-remote" if entry in ROUTED else None)
+    make = runner.entry(entry, "all-remote" if entry in ROUTED else None)
     for kind, (name, check) in CONTROLS.items():
         if kind in NEED_TABLES and entry not in ROUTED:
             continue
-        report = player.play(make, Trial(1, corruption=Corruption(kind)), config.timeout_s)
+        report = runner.run(make, Trial(1, corruption=Corruption(kind)), config.timeout_s)
         found = report.findings[0] if report.findings else None
         yield {
             "name": f"control: one wrong {name} is found",

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcietool.machines.base import Argument, Launch
-from pcietool.probes.verify.stage import (
+from pcietool.probes.verify.entry import (
     ACK_ROW,
     FIRST_ROW,
     RETURN_ACK_ROW,
     RETURN_ROW,
     Entry,
+    EntryMemory,
     SlotUse,
-    Stage,
     compare_counts,
     compare_fields,
     compare_rows,
@@ -71,25 +71,25 @@ class Size:
 class Tables:
     """What the producers and consumers of each rank are given, and where they leave what they counted."""
 
-    def __init__(self, stage: Stage, streams: Streams, iterations: int, row_bytes: int) -> None:
-        self.stage = stage
+    def __init__(self, memory: EntryMemory, streams: Streams, iterations: int, row_bytes: int) -> None:
+        self.memory = memory
         self.streams = streams
         world, chunks = streams.world, streams.most_chunks
         self._count_shape = (iterations, world, chunks)
         ranks = range(world)
         counts = streams.counts.astype(np.uint32)
         self.pieces = [streams.pieces(rank) for rank in ranks]
-        self._routes = [stage.table(rank, streams.routes[rank], "routes") for rank in ranks]
-        self._pieces = [stage.table(rank, self.pieces[rank], "pieces") for rank in ranks]
-        self._sent = [stage.table(rank, counts[rank], "rows sent") for rank in ranks]
-        self._received = [stage.table(rank, np.ascontiguousarray(counts[:, rank]), "rows received") for rank in ranks]
-        self._elections = [stage.local(rank, 4 * world * chunks, "elections") for rank in ranks]
+        self._routes = [memory.table(rank, streams.routes[rank], "routes") for rank in ranks]
+        self._pieces = [memory.table(rank, self.pieces[rank], "pieces") for rank in ranks]
+        self._sent = [memory.table(rank, counts[rank], "rows sent") for rank in ranks]
+        self._received = [memory.table(rank, np.ascontiguousarray(counts[:, rank]), "rows received") for rank in ranks]
+        self._elections = [memory.local(rank, 4 * world * chunks, "elections") for rank in ranks]
         count_bytes = 4 * int(np.prod(self._count_shape))
-        self._pushed = [stage.local(rank, count_bytes, "rows pushed") for rank in ranks]
-        self.counted = [stage.local(rank, count_bytes, "rows counted") for rank in ranks]
+        self._pushed = [memory.local(rank, count_bytes, "rows pushed") for rank in ranks]
+        self.counted = [memory.local(rank, count_bytes, "rows counted") for rank in ranks]
         self.row_shape = (iterations, world, streams.capacity, row_bytes // 4)
-        self.outputs = [stage.local(rank, 4 * int(np.prod(self.row_shape)), "output") for rank in ranks]
-        self.jobs = stage.on_every_device(self._job_table(), "jobs")
+        self.outputs = [memory.local(rank, 4 * int(np.prod(self.row_shape)), "output") for rank in ranks]
+        self.jobs = memory.on_every_device(self._job_table(), "jobs")
 
     def _job_table(self) -> np.ndarray:
         jobs = np.zeros(self.streams.world, JOB)
@@ -155,14 +155,14 @@ class Dispatch(Entry):
     name = "dispatch"
     source = "verify_dispatch.cu"
 
-    def __init__(self, stage: Stage, iterations: int, size: Size, routing: Routing) -> None:
-        super().__init__(stage, iterations)
+    def __init__(self, memory: EntryMemory, iterations: int, size: Size, routing: Routing) -> None:
+        super().__init__(memory, iterations)
         self.size = size
         self.streams, self.counted_routes = self._streams(routing)
-        self.tables = Tables(stage, self.streams, iterations, size.row_bytes)
+        self.tables = Tables(memory, self.streams, iterations, size.row_bytes)
         nbytes = self.world.size * self.streams.capacity * size.row_bytes
-        self.landing = [stage.shared(rank, nbytes, "rows") for rank in range(self.world.size)]
-        self._endpoints = stage.endpoints(self.landing, self.landing)
+        self.landing = [memory.shared(rank, nbytes, "rows") for rank in range(self.world.size)]
+        self._endpoints = memory.endpoints(self.landing, self.landing)
 
     def _streams(self, routing: Routing) -> tuple[Streams, list[list[recount.Row]]]:
         """The streams, and their routes by naive loops."""
@@ -193,7 +193,7 @@ class Dispatch(Entry):
 
     def launches(self, trial: Trial) -> list[Launch]:
         size = self.size
-        arguments = {device: self.arguments(device) for device in self.stage.devices}
+        arguments = {device: self.arguments(device) for device in self.memory.devices}
         shared = size.piece_rows * size.row_bytes if trial.defines.get("BULK") else 0
         return self.grids(trial, size.producers + size.consumers, size.threads, arguments, shared)
 

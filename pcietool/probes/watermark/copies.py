@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pcietool.machines.base import Buffer, CopyStream, StreamCopy, StreamWrite
-from pcietool.machines.base import Part as PartOfBuffer
+from pcietool.machines.base import Part as BufferPart
 from pcietool.probes.common.world import World
 from pcietool.protocol.chunks import ChunkPlan
 from pcietool.protocol.slots import GUARD_BYTES, SLOT_STRIDE
@@ -63,10 +63,8 @@ class EngineCopies:
         nbytes = len(rows) * self.row_bytes
         start = (self.producer * plan.rows + rows.start) * self.row_bytes
         source_start = (source_shift(self.consumer, sequence) + rows.start) * self.row_bytes
-        return StreamCopy(
-            PartOfBuffer(self.data, start, nbytes), PartOfBuffer(self.source, source_start, nbytes), nbytes
-        )
+        return StreamCopy(BufferPart(self.data, start, nbytes), BufferPart(self.source, source_start, nbytes), nbytes)
 
     def _signal(self, chunk: int, sequence: int) -> StreamWrite:
         start = GUARD_BYTES + self.world.slot_map.offset(FIRST_ROW + chunk, self.producer)
-        return StreamWrite(PartOfBuffer(self.world.slots[self.consumer], start, SLOT_STRIDE), sequence)
+        return StreamWrite(BufferPart(self.world.slots[self.consumer], start, SLOT_STRIDE), sequence)

@@ -14,7 +14,7 @@ from pcietool.errors import CompileError, PtxError, UsageError
 from pcietool.machines.base import Machine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.injections import amount
-from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import SELF_RANKS, Transport, runnable
 from pcietool.probes.watermark.config import Effort, WatermarkConfig, chunk_sizes, sm_counts
 from pcietool.probes.watermark.copies import FIRST_ROW, Injection
@@ -48,7 +48,7 @@ def run(machine: Machine, config: WatermarkConfig, observer: Observer) -> list[P
         _measure(machine, transport, config, observer, result)
 
     method = METHOD.format(pattern=config.pattern)
-    return run_parts(NAME, runnable(machine, config.transport), lambda transport: method, measure, observer)
+    return run_each(NAME, runnable(machine, config.transport), lambda transport: method, measure, observer)
 
 
 def _measure(
@@ -63,7 +63,7 @@ def _measure(
     world = 2 if config.pattern == "one-to-one" else several
     most_chunks = ChunkPlan(shape.rows, min(*chunks, ARTICLE_CHUNK), 1).chunks  # the controls push such chunks too
     pusher = Pusher(machine, transport, config.pattern, world, shape, most_chunks, config.seed)
-    bench = Bench(pusher, config, effort, observer, result)
+    measurement = PushMeasurement(pusher, config, effort, observer, result)
     try:
         for path in effort.paths:
             reason = why_not(machine, pusher, path)
@@ -71,18 +71,18 @@ def _measure(
                 result.rows.append({"path": path, "gb_per_s": None, "reason": f"{path}: {reason}"})
                 continue
             if config.inject:
-                bench.inject(path, chunks)
+                measurement.inject(path, chunks)
             if path == "engine":
                 for chunk_rows in chunks:
-                    bench.measure_engine(chunk_rows)
+                    measurement.measure_engine(chunk_rows)
                 continue  # no SMs to vary
             for sms in sm_counts(config, effort, pusher.most_sms(), machine):
                 for chunk_rows in chunks:
-                    bench.measure(path, sms, chunk_rows)
-        if bench.measured:
-            result.checks += [*bench.controls(), _guards(pusher)]
+                    measurement.measure(path, sms, chunk_rows)
+        if measurement.measured:
+            result.checks += [*measurement.controls(), _guards(pusher)]
     except Hung as stopped:
-        raise _with_chunk(stopped, bench.pushing) from stopped
+        raise _with_chunk(stopped, measurement.pushing) from stopped
     pusher.free()
     result.status, result.verdict, result.reason = judge(result.rows, result.checks)
 
@@ -109,7 +109,7 @@ def why_not(machine: Machine, pusher: Pusher, path: Path) -> str | None:
 
 
 @dataclass
-class Bench:
+class PushMeasurement:
     """What is pushed on one transport, and what came of it so far."""
 
     pusher: Pusher
@@ -199,7 +199,7 @@ class Bench:
 
     def _rates(self, pushes: list[Pushed]) -> np.ndarray:
         """GB/s of one producer, [launches]."""
-        nbytes = self.pusher.shape.nbytes * max(part.peers for part in self.pusher.producers)
+        nbytes = self.pusher.shape.nbytes * max(role.peers for role in self.pusher.producers)
         return np.array([nbytes / pushed.producer_ns for pushed in pushes])
 
     def _common_figures(self, pushes: list[Pushed], name: str) -> Row:

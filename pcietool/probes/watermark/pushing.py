@@ -16,7 +16,7 @@ from pcietool.machines.base import Buffer, Kernel, Launch, Machine, on_device
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import Transport, World
 from pcietool.probes.watermark.copies import FIRST_ROW, SHIFTS_A_CONSUMER, EngineCopies, Injection, source_shift
-from pcietool.probes.watermark.streams import VECTOR_BYTES, Part, Pattern, Shape, parts_of
+from pcietool.probes.watermark.streams import VECTOR_BYTES, Pattern, RankRole, Shape, rank_roles
 from pcietool.protocol.checksum import LANES, added_lanes, row_sums
 from pcietool.protocol.chunks import LARGEST_COUNT, ChunkPlan
 
@@ -77,10 +77,10 @@ class Pusher:
         """`most_chunks`: of a stream in any push. Raises UsageError where there is too little memory."""
         self.machine = machine
         self.shape = shape
-        self.parts = parts_of(pattern, world)
-        self.producers = [part for part in self.parts if part.produces]
-        self.consumers = [part for part in self.parts if not part.produces]
-        self.streams = sum(part.peers for part in self.producers)
+        self.rank_roles = rank_roles(pattern, world)
+        self.producers = [role for role in self.rank_roles if role.produces]
+        self.consumers = [role for role in self.rank_roles if not role.produces]
+        self.streams = sum(role.peers for role in self.producers)
         if self.streams * max(shape.rows, most_chunks) > LARGEST_COUNT:
             raise UsageError(
                 f"{self.streams} streams of {shape.rows} rows are more than 2^31 - 1 rows; use fewer --rows"
@@ -90,19 +90,19 @@ class Pusher:
         self.devices = sorted(set(world_.device_of))
         region = max(shape.nbytes, VECTOR_BYTES)
         self._data = {
-            part.rank: machine.alloc(
-                world_.place_of_slots(part.rank), world * region, f"rows that rank {part.rank} gets"
+            role.rank: machine.alloc(
+                world_.place_of_slots(role.rank), world * region, f"rows that rank {role.rank} gets"
             )
-            for part in self.consumers
+            for role in self.consumers
         }
         self._sums = {
-            part.rank: self._on_device_of(part.rank, max(1, world * shape.rows) * LANES * 8, "checksums")
-            for part in self.consumers
+            role.rank: self._on_device_of(role.rank, max(1, world * shape.rows) * LANES * 8, "checksums")
+            for role in self.consumers
         }
         source_rows = shape.rows + SHIFTS_A_CONSUMER * world
         self._sources = {
-            part.rank: self._on_device_of(part.rank, source_rows * shape.row_bytes, f"rows of rank {part.rank}")
-            for part in self.producers
+            role.rank: self._on_device_of(role.rank, source_rows * shape.row_bytes, f"rows of rank {role.rank}")
+            for role in self.producers
         }
         producer, consumer = self.producers[0].rank, self.producers[0].first_peer
         self._copies = EngineCopies(
@@ -118,7 +118,7 @@ class Pusher:
         self._claims = world_.per_device(4 * world, "claimed parts")
         self._endpoints = world_.per_device(ENDPOINT.itemsize * world, "endpoints")
         self._write_endpoints()
-        self._source_sums = {part.rank: self._fill_source(part.rank, source_rows, seed) for part in self.producers}
+        self._source_sums = {role.rank: self._fill_source(role.rank, source_rows, seed) for role in self.producers}
 
     # -- how many blocks ----------------------------------------------------------------------------------------------
 
@@ -127,12 +127,12 @@ class Pusher:
         return min(
             (self.machine.devices[device].sms - self._consumer_blocks(device)) // producers
             for device in self.devices
-            if (producers := sum(part.produces for part in self._parts_on(device)))
+            if (producers := sum(role.produces for role in self._rank_roles_on(device)))
         )
 
     def groups_of_stream(self, sms: int) -> int:
         """Groups that push one stream together (in turns with their rank's other streams)."""
-        return max(1, sms * self.shape.groups // max(part.peers for part in self.producers))
+        return max(1, sms * self.shape.groups // max(role.peers for role in self.producers))
 
     # -- pushing ------------------------------------------------------------------------------------------------------
 
@@ -173,8 +173,8 @@ class Pusher:
         what = f"{plan.chunk_rows}-row chunks, {path}, {sms} SMs" if signals else f"copy without signals, {path}"
         finished(self.machine.run(launches, timeout_s), what)
         return Pushed(
-            producer_ns=max(self._span_ns(part, roles) for part in self.producers),
-            first_release_ns=max(self._first_release_ns(part, roles) for part in self.consumers) if signals else None,
+            producer_ns=max(self._span_ns(role, roles) for role in self.producers),
+            first_release_ns=max(self._first_release_ns(role, roles) for role in self.consumers) if signals else None,
             polls=self._count_polls(roles) if signals else None,
             wrong=self._wrong_row(plan) if signals else None,
         )
@@ -198,7 +198,7 @@ class Pusher:
         finished(outcome, f"{plan.chunk_rows}-row chunks, copy engine")
         return Pushed(
             producer_ns=outcome.copy_streams_ns[0],
-            first_release_ns=max(self._first_release_ns(part, roles) for part in self.consumers),
+            first_release_ns=max(self._first_release_ns(role, roles) for role in self.consumers),
             polls=self._count_polls(roles),
             wrong=self._wrong_row(plan),
         )
@@ -253,25 +253,25 @@ class Pusher:
 
     # -- launching ----------------------------------------------------------------------------------------------------
 
-    def _parts_on(self, device: int) -> list[Part]:
-        return [part for part in self.parts if self.world.device_of[part.rank] == device]
+    def _rank_roles_on(self, device: int) -> list[RankRole]:
+        return [role for role in self.rank_roles if self.world.device_of[role.rank] == device]
 
     def _consumer_blocks(self, device: int) -> int:
-        return self.shape.consumer_blocks * sum(not part.produces for part in self._parts_on(device))
+        return self.shape.consumer_blocks * sum(not role.produces for role in self._rank_roles_on(device))
 
     def _most_blocks(self, device: int) -> int:
-        return self._consumer_blocks(device) + len(self._parts_on(device)) * self.machine.devices[device].sms
+        return self._consumer_blocks(device) + len(self._rank_roles_on(device)) * self.machine.devices[device].sms
 
     def _consumers_first(self) -> list[int]:
-        return sorted(self.devices, key=lambda device: all(part.produces for part in self._parts_on(device)))
+        return sorted(self.devices, key=lambda device: all(role.produces for role in self._rank_roles_on(device)))
 
     def _roles_on(self, device: int, sms: int, signals: bool) -> np.ndarray:
         """One a block, consumers first; dtype ROLE. Without signals there is nothing to consume."""
         roles = [
-            (part.rank, part.produces, block, blocks, part.first_peer, part.peers)
-            for part in self._parts_on(device)
-            if part.produces or signals
-            for blocks in [sms if part.produces else self.shape.consumer_blocks]
+            (role.rank, role.produces, block, blocks, role.first_peer, role.peers)
+            for role in self._rank_roles_on(device)
+            if role.produces or signals
+            for blocks in [sms if role.produces else self.shape.consumer_blocks]
             for block in range(blocks)
         ]
         return np.array(roles, ROLE)
@@ -318,18 +318,18 @@ class Pusher:
     def _split(self, plan: ChunkPlan) -> int:
         """Into how many parts a chunk is read, so that no consuming warp stays idle."""
         warps = self.shape.consumer_blocks * self.shape.threads // 32
-        return max(1, warps // (plan.chunks * max(part.peers for part in self.consumers)))
+        return max(1, warps // (plan.chunks * max(role.peers for role in self.consumers)))
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def _blocks_of(self, part: Part, roles: Mapping[int, np.ndarray]) -> tuple[int, np.ndarray]:
-        """Its device, and which of the blocks there play this part, [blocks] of bool."""
-        device = self.world.device_of[part.rank]
-        return device, (roles[device]["rank"] == part.rank) & (roles[device]["produces"] == part.produces)
+    def _blocks_of(self, role: RankRole, roles: Mapping[int, np.ndarray]) -> tuple[int, np.ndarray]:
+        """Its device, and which of the blocks there play this role, [blocks] of bool."""
+        device = self.world.device_of[role.rank]
+        return device, (roles[device]["rank"] == role.rank) & (roles[device]["produces"] == role.produces)
 
-    def _stamps_of(self, part: Part, roles: Mapping[int, np.ndarray]) -> np.ndarray:
+    def _stamps_of(self, role: RankRole, roles: Mapping[int, np.ndarray]) -> np.ndarray:
         """[blocks, 2] of the launch that ended last: start and end, ns on the device's globaltimer."""
-        device, mine = self._blocks_of(part, roles)
+        device, mine = self._blocks_of(role, roles)
         stamps: np.ndarray = self._stamps[device].read(np.uint64, 2 * len(mine)).reshape(-1, 2)[mine]
         return stamps
 
@@ -337,37 +337,37 @@ class Pusher:
         self,
         buffers: Mapping[int, Buffer],
         dtype: type[np.unsignedinteger],
-        part: Part,
+        role: RankRole,
         roles: Mapping[int, np.ndarray],
     ) -> np.ndarray:
-        """[blocks, warps] of what the warps of a part's blocks left in one of `buffers`."""
-        device, mine = self._blocks_of(part, roles)
+        """[blocks, warps] of what the warps of a role's blocks left in one of `buffers`."""
+        device, mine = self._blocks_of(role, roles)
         warps = self.shape.threads // 32
         left: np.ndarray = buffers[device].read(dtype, len(mine) * warps).reshape(-1, warps)[mine]
         return left
 
-    def _span_ns(self, part: Part, roles: Mapping[int, np.ndarray]) -> float:
-        stamps = self._stamps_of(part, roles)
+    def _span_ns(self, role: RankRole, roles: Mapping[int, np.ndarray]) -> float:
+        stamps = self._stamps_of(role, roles)
         return float(stamps[:, 1].max() - stamps[:, 0].min())
 
-    def _first_release_ns(self, part: Part, roles: Mapping[int, np.ndarray]) -> float:
-        released = self._of_warps(self._released, np.uint64, part, roles)
-        return float(released[released > 0].min() - self._stamps_of(part, roles)[:, 0].min())
+    def _first_release_ns(self, role: RankRole, roles: Mapping[int, np.ndarray]) -> float:
+        released = self._of_warps(self._released, np.uint64, role, roles)
+        return float(released[released > 0].min() - self._stamps_of(role, roles)[:, 0].min())
 
     def _count_polls(self, roles: Mapping[int, np.ndarray]) -> int:
-        polls = [self._of_warps(self._polls, np.uint32, part, roles) for part in self.consumers]
+        polls = [self._of_warps(self._polls, np.uint32, role, roles) for role in self.consumers]
         return sum(int(count.sum(dtype=np.uint64)) for count in polls)
 
     def _wrong_row(self, plan: ChunkPlan) -> WrongRow | None:
         """Compares every row's checksum with the one of what was sent in the launch that ended last."""
         rows = plan.rows
-        for part in self.consumers:
-            sums = self._sums[part.rank].read(np.uint64).reshape(-1, LANES)
-            for producer in part.peers_in(self.world.size):
-                shift = source_shift(part.rank, self._sequence)
+        for role in self.consumers:
+            sums = self._sums[role.rank].read(np.uint64).reshape(-1, LANES)
+            for producer in role.peers_in(self.world.size):
+                shift = source_shift(role.rank, self._sequence)
                 sent = self._source_sums[producer][shift : shift + rows]
                 wrong = np.flatnonzero(added_lanes(sums[producer * rows : (producer + 1) * rows]) != sent)
                 if wrong.size:
                     first = int(wrong[0])
-                    return WrongRow(part.rank, producer, first, plan.chunk_of(first), int(wrong.size))
+                    return WrongRow(role.rank, producer, first, plan.chunk_of(first), int(wrong.size))
         return None

@@ -17,7 +17,7 @@ VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True)
-class Part:
+class RankRole:
     """What a rank does: its streams go to, or come from, `peers` ranks from `first_peer` on, counted round the
     world."""
 
@@ -30,14 +30,14 @@ class Part:
         return [(self.first_peer + number) % world for number in range(self.peers)]
 
 
-def parts_of(pattern: Pattern, world: int) -> tuple[Part, ...]:
+def rank_roles(pattern: Pattern, world: int) -> tuple[RankRole, ...]:
     """Consumers first."""
     if pattern == "one-to-one":
-        return Part(1, False, 0, 1), Part(0, True, 1, 1)
+        return RankRole(1, False, 0, 1), RankRole(0, True, 1, 1)
     if pattern == "many-to-one":
-        return Part(0, False, 1, world - 1), *(Part(rank, True, 0, 1) for rank in range(1, world))
+        return RankRole(0, False, 1, world - 1), *(RankRole(rank, True, 0, 1) for rank in range(1, world))
     return tuple(
-        Part(rank, produces, (rank + 1) % world, world - 1) for produces in (False, True) for rank in range(world)
+        RankRole(rank, produces, (rank + 1) % world, world - 1) for produces in (False, True) for rank in range(world)
     )
 
 

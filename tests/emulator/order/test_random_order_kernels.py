@@ -12,7 +12,7 @@ from pcietool.probes.atomics.counting import Form as CountForm
 from pcietool.probes.barrier.kernel import ORDERS, Barrier, BarrierConfig
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce
-from pcietool.probes.signal.ping_pong import Bulk, Form, Game, Table, slot_rows
+from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.roles import Pair
 from pcietool.probes.watermark.pushing import Pusher
 from pcietool.probes.watermark.streams import Shape
@@ -54,13 +54,13 @@ def test_barrier(machine, unordered, transport, order):
     assert unordered == []
 
 
-@pytest.mark.parametrize("form", [Form(), Form("relaxed-fence"), Form("acquire-polls", checked=True)])
+@pytest.mark.parametrize("form", [Variant(), Variant("relaxed-fence"), Variant("acquire-polls", checked=True)])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_signal_with_payload(machine, unordered, transport, form):
     ranks = 2 if transport == "self" else 4
     world = World.build(machine, transport, ranks, slot_rows(ranks))
-    table = Table(world, 1024, Bulk(movers=2, threads=32, nbytes=1024, passes=4), DEADLINE_S)
-    Game(table, replace(form, payload=True), table.pair(Pair(0, 1), "local"), 6, payload=512).play("test")
+    table = PingPongMemory(world, 1024, Bulk(movers=2, threads=32, nbytes=1024, passes=4), DEADLINE_S)
+    PingPong(table, replace(form, payload=True), table.pair(Pair(0, 1), "local"), 6, payload=512).run("test")
     assert unordered == []
 
 

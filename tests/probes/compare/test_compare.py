@@ -8,11 +8,11 @@ from pcietool.contract.results import Status
 from pcietool.errors import UsageError
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.world import World
-from pcietool.probes.compare import match as compare_match
+from pcietool.probes.compare import comparison
 from pcietool.probes.compare import probe as compare
+from pcietool.probes.compare.comparison import Comparison, faster
 from pcietool.probes.compare.config import CompareConfig, Effort
 from pcietool.probes.compare.crossover import crossover, crossovers
-from pcietool.probes.compare.match import Match, faster
 
 TWO = {"sizes": (4, 16), "modes": ("eager",), "pairs": 7}
 EFFORT = Effort(pairs=7, rounds=5, nodes=20, replays=1)
@@ -32,17 +32,17 @@ class Silent:
         pass
 
 
-def match(player, environment=None, contender=None, **config):
+def compared(player, environment=None, contender=None, **config):
     machine = EmulatedMachine.open("h200-nvlink2")
     world = World.build(machine, "peer", 2, rows=2)
     contender = contender or Contender("fake", "A fake", f"tests.contenders.fake_players:{player}")
     config = CompareConfig(**TWO | config)
-    return Match(contender, world, config, EFFORT, Silent(), environment or {}).play()
+    return Comparison(contender, world, config, EFFORT, Silent(), environment or {}).run()
 
 
 @pytest.fixture(autouse=True)
 def gpus(monkeypatch):
-    monkeypatch.setattr(compare_match, "gpus_answer", lambda count, environment: ("the GPUs answer", True))
+    monkeypatch.setattr(comparison, "gpus_answer", lambda count, environment: ("the GPUs answer", True))
 
 
 # -- ours alone -------------------------------------------------------------------------------------------------------
@@ -71,9 +71,7 @@ def test_a_control_that_is_not_caught_is_a_failure(monkeypatch):
 
 
 def test_wrong_sums_of_ours_are_a_failure(monkeypatch):
-    monkeypatch.setattr(
-        "pcietool.probes.compare.allreduce_kernel.AllReduce.wrong_outputs", lambda self, iteration: "rank 0"
-    )
+    monkeypatch.setattr(compare.AllReduce, "wrong_outputs", lambda self, iteration: "rank 0")
     config = CompareConfig(sizes=(4,), modes=("graph",), transport="peer")
     (result,) = compare.run(EmulatedMachine.open("h200-nvlink2"), config, Silent())
     assert result.status is Status.FAIL
@@ -93,13 +91,13 @@ def test_one_gpu_is_waived_unless_a_transport_is_named():
 
 
 def test_one_process_for_all_gpus_has_no_graph():
-    result = match("Honest", modes=("graph",))
+    result = compared("Honest", modes=("graph",))
     assert result.status is Status.WAIVED
     assert "no graph of one process" in result.reason
 
 
 def test_a_match_gives_ratios_with_intervals_and_says_what_ran():
-    result = match("Honest", {"NCCL_ALGO": "Tree"})
+    result = compared("Honest", {"NCCL_ALGO": "Tree"})
     assert result.status is Status.PASS
     assert [(row["ours"], row["bytes"]) for row in result.rows] == [
         ("inline-flag all-reduce", 4),
@@ -122,7 +120,7 @@ def test_of_several_processes_the_shortest_counts_around_launches_and_the_longes
     contender = Contender(
         "fake", "A fake", "tests.contenders.fake_players:Honest", process_a_gpu=True, barriers=barrier
     )
-    result = match("", contender=contender, modes=("graph", "in-kernel"))
+    result = compared("", contender=contender, modes=("graph", "in-kernel"))
     figures = {(row["theirs"], row["ours"]): row["theirs_us_median"] for row in result.rows}
     assert figures[("barrier", "publishing barrier")] == 10.0
     assert figures[("LSA relaxed", "relaxed barrier")] == 100.0  # one repetition
@@ -138,21 +136,21 @@ def test_of_several_processes_the_shortest_counts_around_launches_and_the_longes
     ],
 )
 def test_what_a_contender_does_ends_its_part_only(player, status, reason):
-    result = match(player)
+    result = compared(player)
     assert result.status is status
     assert result.reason.endswith(reason)
 
 
 @pytest.mark.parametrize(("player", "stage"), [("HangsInInit", "ncclCommInitAll"), ("HangsInRun", "all-reduce, eager")])
 def test_a_contender_that_hangs_is_named_killed_and_the_gpus_are_checked(player, stage):
-    result = match(player, init_timeout_s=3.0, run_timeout_s=1.0)
+    result = compared(player, init_timeout_s=3.0, run_timeout_s=1.0)
     assert result.status is Status.HANG
     assert f"stage {stage}; its processes were killed; afterwards the GPUs answer" in result.reason
     assert result.hang["gpus_lost"] is False
 
 
 def test_settings_of_the_user_that_forbid_a_contender_waive_it():
-    result = match("", {"NCCL_P2P_DISABLE": "0"}, CONTENDERS["nccl-host"])
+    result = compared("", {"NCCL_P2P_DISABLE": "0"}, CONTENDERS["nccl-host"])
     assert result.status is Status.WAIVED
     assert "NCCL_P2P_DISABLE=0 is set and kept" in result.reason
 

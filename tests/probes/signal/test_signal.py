@@ -12,7 +12,7 @@ from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.world import Transport, World
 from pcietool.probes.signal import checks
 from pcietool.probes.signal.config import Effort, SignalConfig
-from pcietool.probes.signal.ping_pong import Bulk, Form, Game, Table, slot_rows
+from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.probe import run
 from pcietool.probes.signal.roles import Injection, Pair
 
@@ -49,16 +49,16 @@ def pcie() -> Iterator[EmulatedMachine]:
 
 
 @pytest.fixture
-def table(pcie: EmulatedMachine) -> Iterator[Table]:
-    yield from opened_table(pcie, "peer")
+def memory(pcie: EmulatedMachine) -> Iterator[PingPongMemory]:
+    yield from opened_memory(pcie, "peer")
 
 
-def opened_table(machine: EmulatedMachine, transport: Transport) -> Iterator[Table]:
+def opened_memory(machine: EmulatedMachine, transport: Transport) -> Iterator[PingPongMemory]:
     ranks = 2 if transport == "self" else len(machine.devices)
     world = World.build(machine, transport, ranks, slot_rows(ranks))
-    table = Table(world, 1024, BULK, timeout_s=0.05)
-    yield table
-    table.free()
+    memory = PingPongMemory(world, 1024, BULK, deadline_s=0.05)
+    yield memory
+    memory.free()
     world.free()
 
 
@@ -152,30 +152,30 @@ def test_a_wrong_payload_fails_and_names_the_word(pcie: EmulatedMachine, injecti
 def test_self_test_notices_what_is_wrong_and_nothing_else(
     pcie: EmulatedMachine, transport: Transport, injection: Injection, noticed: bool
 ) -> None:
-    for table in opened_table(pcie, transport):
-        wrong = checks._wrong(table, [Pair(0, 1), Pair(1, 0)], injection)
+    for memory in opened_memory(pcie, transport):
+        wrong = checks._wrong(memory, [Pair(0, 1), Pair(1, 0)], injection)
         assert bool(wrong) == noticed
 
 
-def test_values_are_checked_on_slots_that_others_used_longer(table: Table) -> None:
-    Game(table, Form(), table.pair(Pair(0, 1), "local"), rounds=50).play("some pair runs ahead")
+def test_values_are_checked_on_slots_that_others_used_longer(memory: PingPongMemory) -> None:
+    PingPong(memory, Variant(), memory.pair(Pair(0, 1), "local"), rounds=50).run("some pair runs ahead")
     for _ in range(2):
-        assert checks._wrong(table, [Pair(0, 1), Pair(2, 3)], Injection.NONE) == []
+        assert checks._wrong(memory, [Pair(0, 1), Pair(2, 3)], Injection.NONE) == []
 
 
-def test_sequences_go_on_where_the_slots_are(table: Table) -> None:
+def test_sequences_go_on_where_the_slots_are(memory: PingPongMemory) -> None:
     for rounds in (3, 5):
-        for form in (Form(), Form(wait="relaxed-fence")):
-            Game(table, form, table.pair(Pair(0, 1), "local"), rounds).play("test")
-    [there] = [role for role in table.pair(Pair(0, 1), "local") if role.rank == 1]
-    offset = there.mine - table.world.slots[1].address
-    assert table.reached == table.world.slots[1].read("u4", 1, offset)[0] == 16
+        for variant in (Variant(), Variant(wait="relaxed-fence")):
+            PingPong(memory, variant, memory.pair(Pair(0, 1), "local"), rounds).run("test")
+    [there] = [role for role in memory.pair(Pair(0, 1), "local") if role.rank == 1]
+    offset = there.mine - memory.world.slots[1].address
+    assert memory.reached == memory.world.slots[1].read("u4", 1, offset)[0] == 16
 
 
-def test_a_damaged_guard_is_seen(table: Table) -> None:
-    assert checks.guard_check(table.world)["passed"]
-    table.world.slots[1].fill(0)
-    assert not checks.guard_check(table.world)["passed"]
+def test_a_damaged_guard_is_seen(memory: PingPongMemory) -> None:
+    assert checks.guard_check(memory.world)["passed"]
+    memory.world.slots[1].fill(0)
+    assert not checks.guard_check(memory.world)["passed"]
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,10 @@ def test_a_damaged_guard_is_seen(table: Table) -> None:
         (0.6, 0.7, "error of measurement"),
     ],
 )
-def test_implausible_times_are_a_warning(table: Table, median: float, floor: float, doubt: str | None) -> None:
-    found = checks.plausibility(table.machine, table.world, [[None, median], [median, None]], floor)
+def test_implausible_times_are_a_warning(
+    memory: PingPongMemory, median: float, floor: float, doubt: str | None
+) -> None:
+    found = checks.plausibility(memory.machine, memory.world, [[None, median], [median, None]], floor)
     assert sum(not check["passed"] for check in found) == bool(doubt)
     status, reason = checks.judge(found)
     assert status is (Status.WARN if doubt else Status.PASS)

@@ -13,14 +13,14 @@ from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.world import Transport
 from pcietool.probes.verify.config import ENTRIES, ROUTED, STARTS, Effort, EntryName, VerifyConfig
-from pcietool.probes.verify.messages import Signal
+from pcietool.probes.verify.entry import Entry, EntryMemory, SlotUse, compare_counts, wrong_slot_map, wrong_slots
+from pcietool.probes.verify.exchanges import Signal
 from pcietool.probes.verify.mutants import MUTANTS
 from pcietool.probes.verify.mutation import judge
-from pcietool.probes.verify.playing import Player
 from pcietool.probes.verify.probe import run
 from pcietool.probes.verify.pushes import Dispatch
-from pcietool.probes.verify.stage import Entry, SlotUse, Stage, compare_counts, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Report, Trial
+from pcietool.probes.verify.trial_runner import TrialRunner
 from pcietool.protocol.routing import DISTRIBUTIONS, Distribution
 from pcietool.protocol.slots import GUARD_BYTES
 
@@ -37,8 +37,8 @@ def verify(machine: Machine, **options: Any) -> list[ProbeResult]:
     return run(machine, VerifyConfig(**{"iterations": 4, **options}), Listener())
 
 
-def player_on(machine: Machine, transport: Transport = "peer") -> Player:
-    return Player(machine, transport, Effort.of(machine, VerifyConfig(), transport), seed=0)
+def runner_on(machine: Machine, transport: Transport = "peer") -> TrialRunner:
+    return TrialRunner(machine, transport, Effort.of(machine, VerifyConfig(), transport), seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +48,8 @@ def three() -> Iterator[EmulatedMachine]:
 
 
 @pytest.fixture(scope="module")
-def player(three: EmulatedMachine) -> Iterator[Player]:
-    made = player_on(three)
+def runner(three: EmulatedMachine) -> Iterator[TrialRunner]:
+    made = runner_on(three)
     yield made
     made.free()
 
@@ -80,8 +80,8 @@ def test_one_gpu_plays_two_ranks(three: EmulatedMachine, entry: EntryName) -> No
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("start", STARTS)
-def test_slots_and_gates_serve_many_iterations(player: Player, entry: EntryName, start: int) -> None:
-    report = player.play(player.entry(entry, None), Trial(12, start), 2.0)
+def test_slots_and_gates_serve_many_iterations(runner: TrialRunner, entry: EntryName, start: int) -> None:
+    report = runner.run(runner.entry(entry, None), Trial(12, start), 2.0)
     assert not report.findings
 
 
@@ -150,8 +150,8 @@ def test_real_gpus_pass_and_their_mutants_end() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_one_wrong_bit_is_found(player: Player, entry: EntryName) -> None:
-    report = player.play(player.entry(entry, "all-to-one"), Trial(3, corruption=Corruption("byte")), 2.0)
+def test_one_wrong_bit_is_found(runner: TrialRunner, entry: EntryName) -> None:
+    report = runner.run(runner.entry(entry, "all-to-one"), Trial(3, corruption=Corruption("byte")), 2.0)
     finding = report.findings[0]
     assert finding.check == "bytes"
     assert finding.text.startswith("iteration 0: ")
@@ -162,17 +162,17 @@ def test_one_wrong_bit_is_found(player: Player, entry: EntryName) -> None:
 @pytest.mark.parametrize("entry", ROUTED)
 @pytest.mark.parametrize(("kind", "word"), [("count", "given"), ("route", "row")])
 def test_a_wrong_table_is_found_before_anything_runs(
-    player: Player, entry: EntryName, kind: CorruptionKind, word: str
+    runner: TrialRunner, entry: EntryName, kind: CorruptionKind, word: str
 ) -> None:
-    report = player.play(player.entry(entry, "uniform"), Trial(3, corruption=Corruption(kind)), 2.0)
+    report = runner.run(runner.entry(entry, "uniform"), Trial(3, corruption=Corruption(kind)), 2.0)
     assert {finding.check for finding in report.findings} == {"table"}
     assert word in report.findings[0].text
     assert report.bytes_checked == 0
 
 
-def test_a_row_that_nobody_sends_cannot_be_corrupted(player: Player) -> None:
+def test_a_row_that_nobody_sends_cannot_be_corrupted(runner: TrialRunner) -> None:
     with pytest.raises(UsageError, match="rank 1 sends no rows"):
-        player.play(player.entry("dispatch", "one-row"), Trial(1, corruption=Corruption("byte", rank=1)), 2.0)
+        runner.run(runner.entry("dispatch", "one-row"), Trial(1, corruption=Corruption("byte", rank=1)), 2.0)
 
 
 class TwoWriters(Signal):
@@ -189,47 +189,47 @@ class TooFew(Signal):
 @pytest.mark.parametrize(
     ("entry", "text"), [(Signal, None), (TwoWriters, "has two writers"), (TooFew, "11 slots are stored to")]
 )
-def test_the_slot_map_is_checked(player: Player, entry: type[Signal], text: str | None) -> None:
-    stage = Stage(player.machine, player.world)
-    findings = list(wrong_slot_map(entry(stage, 1)))
-    stage.free()
+def test_the_slot_map_is_checked(runner: TrialRunner, entry: type[Signal], text: str | None) -> None:
+    memory = EntryMemory(runner.machine, runner.world)
+    findings = list(wrong_slot_map(entry(memory, 1)))
+    memory.free()
     assert [finding.check for finding in findings] == ["slots"] * bool(text)
     assert text is None or text in findings[0].text
 
 
-def played(player: Player, trial: Trial) -> tuple[Stage, Entry]:
+def played(runner: TrialRunner, trial: Trial) -> tuple[EntryMemory, Entry]:
     """A dispatch that was run, with its memory as it left it."""
-    stage = Stage(player.machine, player.world)
-    entry = player.entry("dispatch", "uniform")(stage, trial.iterations)
-    player.world.reset(trial.start - 1)
+    memory = EntryMemory(runner.machine, runner.world)
+    entry = runner.entry("dispatch", "uniform")(memory, trial.iterations)
+    runner.world.reset(trial.start - 1)
     entry.prepare(trial)
-    assert player.machine.run(entry.launches(trial), 2.0).finished
-    return stage, entry
+    assert runner.machine.run(entry.launches(trial), 2.0).finished
+    return memory, entry
 
 
 @pytest.mark.parametrize("check", ["slots", "guards", "count", None])
-def test_what_is_changed_afterwards_is_found(player: Player, check: Check | None) -> None:
+def test_what_is_changed_afterwards_is_found(runner: TrialRunner, check: Check | None) -> None:
     trial = Trial(2)
-    stage, entry = played(player, trial)
+    memory, entry = played(runner, trial)
     assert isinstance(entry, Dispatch)
     word = np.full(1, 77, np.uint32)
     if check == "slots":
-        player.world.slots[1].write(word, GUARD_BYTES + player.world.slot_map.offset(4, 0))
+        runner.world.slots[1].write(word, GUARD_BYTES + runner.world.slot_map.offset(4, 0))
     elif check == "guards":
-        player.world.slots[1].write(word, 0)
+        runner.world.slots[1].write(word, 0)
     elif check == "count":
         entry.tables.counted[1].write(word)
-    findings = [*entry.wrong_data(trial, Report()), *wrong_slots(entry, trial), *stage.damaged_guards()]
-    stage.free()
+    findings = [*entry.wrong_data(trial, Report()), *wrong_slots(entry, trial), *memory.damaged_guards()]
+    memory.free()
     assert [finding.check for finding in findings] == ([check] if check else [])
 
 
-def test_guards_around_what_is_sent_are_watched_too(player: Player) -> None:
-    stage, entry = played(player, Trial(1))
+def test_guards_around_what_is_sent_are_watched_too(runner: TrialRunner) -> None:
+    memory, entry = played(runner, Trial(1))
     assert isinstance(entry, Dispatch)
     entry.landing[0].whole.write(np.full(1, 1, np.uint8), 3)
-    (finding,) = stage.damaged_guards()
-    stage.free()
+    (finding,) = memory.damaged_guards()
+    memory.free()
     assert finding.text == "1 guard bytes before the rows of rank 0 were overwritten"
 
 
@@ -244,8 +244,8 @@ def test_counts_are_compared_iteration_by_iteration() -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("point", ["writing", "reading"])
-def test_a_late_rank_is_waited_for(player: Player, entry: EntryName, point: Any) -> None:
-    report = player.play(player.entry(entry, "uniform"), Trial(3, STARTS[1], Late(1, point, 50_000)), 2.0)
+def test_a_late_rank_is_waited_for(runner: TrialRunner, entry: EntryName, point: Any) -> None:
+    report = runner.run(runner.entry(entry, "uniform"), Trial(3, STARTS[1], Late(1, point, 50_000)), 2.0)
     assert not report.findings
 
 

@@ -19,7 +19,7 @@ from pcietool.probes.watermark.config import WatermarkConfig
 from pcietool.probes.watermark.copies import FIRST_ROW
 from pcietool.probes.watermark.probe import judge, run, smallest_good
 from pcietool.probes.watermark.pushing import Pusher
-from pcietool.probes.watermark.streams import Pattern, Shape, parts_of
+from pcietool.probes.watermark.streams import Pattern, Shape, rank_roles
 from pcietool.protocol.slots import GUARD_BYTES
 
 ROWS = 37
@@ -95,7 +95,7 @@ def test_four_gpus_at_once(four: EmulatedMachine, transport: Transport, pattern:
         plan = SMALL.plan(8, 1, 3)
         for _ in range(2):
             assert pusher.push("vector", plan, 2, 1.0).wrong is None
-        signalled = sum(np.count_nonzero(slots(pusher, part.rank)) for part in pusher.consumers)
+        signalled = sum(np.count_nonzero(slots(pusher, role.rank)) for role in pusher.consumers)
         assert signalled == plan.signals(pusher.streams)
 
 
@@ -145,14 +145,14 @@ def test_a_chunk_that_is_never_published_is_named(four: EmulatedMachine) -> None
 def test_who_pushes_to_whom() -> None:
     streams = {
         pattern: [
-            (part.rank, peer) for part in parts_of(pattern, 3) if part.produces for peer in part.peers_in(3)
+            (role.rank, peer) for role in rank_roles(pattern, 3) if role.produces for peer in role.peers_in(3)
         ]
         for pattern in ("many-to-one", "all-to-all")
     }  # fmt: skip
     assert streams["many-to-one"] == [(1, 0), (2, 0)]
     assert streams["all-to-all"] == [(0, 1), (0, 2), (1, 2), (1, 0), (2, 0), (2, 1)]
     for pattern in ("many-to-one", "all-to-all"):
-        received = [(p, part.rank) for part in parts_of(pattern, 3) if not part.produces for p in part.peers_in(3)]
+        received = [(p, role.rank) for role in rank_roles(pattern, 3) if not role.produces for p in role.peers_in(3)]
         assert sorted(received) == sorted(streams[pattern])
 
 
@@ -237,7 +237,7 @@ def test_a_dropped_chunk_of_the_copy_engine_is_named(four: EmulatedMachine) -> N
 def test_one_gpu_runs_self_alone() -> None:
     with EmulatedMachine.open("h200-nvlink2", [0]) as machine:
         peer, host, own = measure(machine)
-    assert [part.status for part in (peer, host, own)] == [Status.WAIVED, Status.WAIVED, Status.PASS]
+    assert [result.status for result in (peer, host, own)] == [Status.WAIVED, Status.WAIVED, Status.PASS]
     assert own.rows[0]["copy_engine_gb_per_s"] is None
     assert own.rows[0]["copy_engine_reason"]
 

@@ -7,7 +7,7 @@ import pytest
 from pcietool.contract.outcomes import Hang
 from pcietool.contract.results import ProbeResult, Status
 from pcietool.probes.common.hangs import Hung
-from pcietool.probes.common.parts import run_parts
+from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import Transport, Waived
 
 
@@ -34,7 +34,7 @@ def parts(limit: Any = None) -> tuple[list[ProbeResult], Listener]:
 
     listener = Listener()
     transports: list[Transport | Waived] = [Waived("peer", "one GPU"), "host", "self"]
-    return run_parts("fake", transports, lambda transport: f"by {transport}", measure, listener), listener
+    return run_each("fake", transports, lambda transport: f"by {transport}", measure, listener), listener
 
 
 def test_each_part_begins_and_ends_and_a_waived_one_only_ends() -> None:

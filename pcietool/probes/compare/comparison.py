@@ -34,7 +34,7 @@ _ORDERS_FOR = {"LSA relaxed": ("relaxed",), "barrier_all_block": ("publishing",)
 """Our orders that promise as much, or less: everything else meets both."""
 
 
-class Match:
+class Comparison:
     """`environment`: this process's variables, of which the user's settings for contenders are shown and kept."""
 
     def __init__(
@@ -58,7 +58,7 @@ class Match:
         method = METHOD.format(replays=effort.replays, pairs=effort.pairs, rounds=effort.rounds, nodes=effort.nodes)
         self._result = ProbeResult(f"compare-nccl: {contender.name}", Status.PASS, "", world.transport, method)
 
-    def play(self) -> ProbeResult:
+    def run(self) -> ProbeResult:
         """Never raises what the contender does."""
         result = self._result
         self._observer.begin(result)

@@ -11,7 +11,7 @@ from itertools import permutations
 import numpy as np
 
 from pcietool.machines.base import Launch
-from pcietool.probes.verify.stage import ACK_ROW, FIRST_ROW, Entry, SlotUse, Stage, compare_rows, poison
+from pcietool.probes.verify.entry import ACK_ROW, FIRST_ROW, Entry, EntryMemory, SlotUse, compare_rows, poison
 from pcietool.probes.verify.trial import Finding, Report, Trial
 from pcietool.protocol.rows import payload, row_keys
 
@@ -28,17 +28,17 @@ class Signal(Entry):
     name = "signal"
     source = "verify_signal.cu"
 
-    def __init__(self, stage: Stage, iterations: int) -> None:
-        super().__init__(stage, iterations)
+    def __init__(self, memory: EntryMemory, iterations: int) -> None:
+        super().__init__(memory, iterations)
         ranks = range(self.world.size)
         self._pairs = list(permutations(ranks, 2))
         """(reader, writer)"""
         nbytes = BOARDS * len(ranks) * MESSAGE_WORDS * 4 + VECTOR_BYTES
-        self._landing = [stage.shared(rank, nbytes, "messages") for rank in ranks]
-        self._outputs = [stage.local(rank, iterations * len(ranks) * MESSAGE_WORDS * 4, "output") for rank in ranks]
-        self._endpoints = stage.endpoints(self._landing)
+        self._landing = [memory.shared(rank, nbytes, "messages") for rank in ranks]
+        self._outputs = [memory.local(rank, iterations * len(ranks) * MESSAGE_WORDS * 4, "output") for rank in ranks]
+        self._endpoints = memory.endpoints(self._landing)
         addresses = np.array([output.address for output in self._outputs], np.uint64)
-        self._output_tables = stage.on_every_device(addresses, "outputs")
+        self._output_tables = memory.on_every_device(addresses, "outputs")
 
     def prepare(self, trial: Trial) -> None:
         for buffer in (*self._landing, *self._outputs):
@@ -48,7 +48,7 @@ class Signal(Entry):
         return iter(())  # the kernel is given none
 
     def launches(self, trial: Trial) -> list[Launch]:
-        arguments = {device: (self._endpoints[device], self._output_tables[device]) for device in self.stage.devices}
+        arguments = {device: (self._endpoints[device], self._output_tables[device]) for device in self.memory.devices}
         return self.grids(trial, 1, THREADS, arguments)
 
     def corrupt_row(self, trial: Trial) -> int:

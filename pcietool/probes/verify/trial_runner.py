@@ -1,6 +1,6 @@
 """One trial from memory to findings: builds an entry, runs it once, and makes every check.
 
-Must not decide what is tried; `run` and `mutation` do.
+Must not decide what is tried; `probe` and `mutation` do.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.machines.base import CopyStream, Machine
 from pcietool.probes.common.world import Transport, World
 from pcietool.probes.verify.config import Effort, EntryName
+from pcietool.probes.verify.entry import FIRST_ROW, Entry, EntryMemory, damage, wrong_slot_map, wrong_slots
+from pcietool.probes.verify.exchanges import Barrier, Signal
 from pcietool.probes.verify.gates import EndToEnd, Gate
-from pcietool.probes.verify.messages import Barrier, Signal
 from pcietool.probes.verify.pushes import Combine, Dispatch, Size
-from pcietool.probes.verify.stage import FIRST_ROW, Entry, Stage, damage, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.trial import Finding, Report, Trial
 from pcietool.protocol.routing import Distribution, Routing, route
 from pcietool.protocol.streams import dispatched
 
-MakeEntry = Callable[[Stage, int], Entry]
-MESSAGES: Mapping[EntryName, MakeEntry] = {"signal": Signal, "barrier": Barrier}
-PUSHES: Mapping[EntryName, Callable[[Stage, int, Size, Routing], Entry]] = {
+MakeEntry = Callable[[EntryMemory, int], Entry]
+EXCHANGES: Mapping[EntryName, MakeEntry] = {"signal": Signal, "barrier": Barrier}
+PUSHES: Mapping[EntryName, Callable[[EntryMemory, int, Size, Routing], Entry]] = {
     "dispatch": Dispatch,
     "combine": Combine,
     "gate": Gate,
@@ -29,8 +29,8 @@ PUSHES: Mapping[EntryName, Callable[[Stage, int, Size, Routing], Entry]] = {
 }
 
 
-class Player:
-    """Plays trials on one transport; keeps the slots, and frees everything else after each trial."""
+class TrialRunner:
+    """Runs trials on one transport; keeps the slots, and frees everything else after each trial."""
 
     def __init__(self, machine: Machine, transport: Transport, effort: Effort, seed: int) -> None:
         self.machine = machine
@@ -40,18 +40,18 @@ class Player:
 
     def entry(self, name: EntryName, distribution: Distribution | None) -> MakeEntry:
         """How to build an entry for a number of iterations; those that need a routing get a uniform one by default."""
-        if name in MESSAGES:
-            return MESSAGES[name]
-        routing = route(distribution or "uniform", self.effort.load_of(self._seed))
+        if name in EXCHANGES:
+            return EXCHANGES[name]
+        routing = route(distribution or "uniform", self.effort.workload(self._seed))
         size = self.effort.size_for(dispatched(routing, self.effort.chunk_rows, 1).capacity)
-        return lambda stage, iterations: PUSHES[name](stage, iterations, size, routing)
+        return lambda memory, iterations: PUSHES[name](memory, iterations, size, routing)
 
-    def play(self, make: MakeEntry, trial: Trial, timeout_s: float, traffic: tuple[CopyStream, ...] = ()) -> Report:
+    def run(self, make: MakeEntry, trial: Trial, timeout_s: float, traffic: tuple[CopyStream, ...] = ()) -> Report:
         """Every check, in the order in which they explain each other. Wrong tables are not launched."""
-        stage = Stage(self.machine, self.world)
+        memory = EntryMemory(self.machine, self.world)
         report = Report()
         try:
-            entry = make(stage, trial.iterations)
+            entry = make(memory, trial.iterations)
             self.world.reset(trial.start - 1)
             entry.prepare(trial)
             report.findings += [*entry.wrong_tables(), *wrong_slot_map(entry)]
@@ -70,10 +70,10 @@ class Player:
             report.findings += [Finding("unordered", _text(access)) for access in outcome.unordered]
             if not outcome.hang:
                 report.findings += wrong_slots(entry, trial)
-            report.findings += stage.damaged_guards()
+            report.findings += memory.damaged_guards()
         finally:
             if not self.machine.stuck:
-                stage.free()
+                memory.free()
         return report
 
     def free(self) -> None:

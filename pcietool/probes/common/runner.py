@@ -17,7 +17,7 @@ Part: TypeAlias = Any
 """The name of a part: a transport, or a litmus placement."""
 
 
-def run_parts(
+def run_each(
     name: str,
     transports: Iterable[Part | Waived],
     method: Callable[[Part], str],

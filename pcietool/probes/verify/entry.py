@@ -1,4 +1,4 @@
-"""The memory that an entry plays on, and the checks that every entry has in common.
+"""The memory that an entry works in, and the checks that every entry has in common.
 
 Must not know what is sent; the entries do.
 """
@@ -26,7 +26,7 @@ SlotUse = tuple[int, int, int]
 """(owner, row, writer)"""
 
 
-class Stage:
+class EntryMemory:
     """Ranks, slots and memory of one entry. Everything it allocates it frees."""
 
     def __init__(self, machine: Machine, world: World) -> None:
@@ -56,9 +56,9 @@ class Stage:
         whole = self.alloc(self.world.place_of_slots(rank), nbytes + 2 * GUARD_BYTES, f"{name} of rank {rank}")
         self._guarded.append((whole, f"{name} of rank {rank}"))
         whole.fill(GUARD_BYTE)
-        part = Part(whole, GUARD_BYTES, nbytes)
-        poison(part)
-        return part
+        inner = Part(whole, GUARD_BYTES, nbytes)
+        poison(inner)
+        return inner
 
     def on_every_device(self, values: np.ndarray, name: str) -> dict[int, Buffer]:
         """The same table on each device."""
@@ -75,9 +75,9 @@ class Stage:
         """Endpoint of kernels/verify.cuh for every rank, on each device."""
         endpoints = np.zeros(self.world.size, ENDPOINT)
         endpoints["slots"] = self.world.slot_addresses
-        endpoints["landing"] = [part.address for part in landing]
+        endpoints["landing"] = [inner.address for inner in landing]
         if returns is not None:
-            endpoints["returns"] = [part.address for part in returns]
+            endpoints["returns"] = [inner.address for inner in returns]
         return self.on_every_device(endpoints, "endpoints")
 
     def damaged_guards(self) -> Iterator[Finding]:
@@ -110,14 +110,14 @@ class Entry(ABC):
     source: ClassVar[str]
     """Of the kernel, which is named as the file."""
 
-    def __init__(self, stage: Stage, iterations: int) -> None:
-        self.stage = stage
+    def __init__(self, memory: EntryMemory, iterations: int) -> None:
+        self.memory = memory
         self.iterations = iterations
         """Of every trial."""
 
     @property
     def world(self) -> World:
-        return self.stage.world
+        return self.memory.world
 
     @abstractmethod
     def prepare(self, trial: Trial) -> None:
@@ -134,7 +134,7 @@ class Entry(ABC):
         self, trial: Trial, blocks: int, threads: int, arguments: Mapping[int, tuple[Argument, ...]], shared: int = 0
     ) -> list[Launch]:
         """One grid a device with `blocks` blocks a rank; `arguments[device]` come before the trial's."""
-        kernel = self.stage.machine.load(self.source, trial.defines).kernel(self.source.removesuffix(".cu"))
+        kernel = self.memory.machine.load(self.source, trial.defines).kernel(self.source.removesuffix(".cu"))
         return [
             Launch(
                 device,
