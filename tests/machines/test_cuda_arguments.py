@@ -2,9 +2,10 @@ import ctypes
 
 import numpy as np
 import pytest
+from numpy.typing import DTypeLike
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, Buffer, Kernel, Program
+from pcietool.machines.base import HOST, Argument, Buffer, Kernel, Program
 from pcietool.machines.cuda.arguments import ArgumentBlock
 from pcietool.ptx.model import TYPE_BYTES, Parameter
 
@@ -14,27 +15,27 @@ WATCH_ADDRESS = 0x7000_0000_0000
 class FakeProgram(Program):
     source = "fake.cu"
 
-    def kernel(self, name):
+    def kernel(self, name: str) -> Kernel:
         raise NotImplementedError
 
 
 class FakeBuffer(Buffer):
     place, nbytes, address = HOST, 64, 0x7F00_DEAD_BEE0
 
-    def read(self, dtype=None, count=None, offset=0):
+    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
         raise NotImplementedError
 
-    def write(self, values, offset=0):
+    def write(self, values: np.ndarray, offset: int = 0) -> None:
         raise NotImplementedError
 
-    def fill(self, byte):
+    def fill(self, byte: int) -> None:
         raise NotImplementedError
 
-    def free(self):
+    def free(self) -> None:
         raise NotImplementedError
 
 
-def kernel(*types):
+def kernel(*types: str) -> Kernel:
     """`types` as messages have them; a struct is b8[bytes]."""
     split = [kind.removesuffix("]").partition("[") for kind in ("u64", *types)]
     return Kernel(
@@ -42,13 +43,13 @@ def kernel(*types):
     )
 
 
-def values(block, *sizes):
+def values(block: ArgumentBlock, *sizes: int) -> list[bytes]:
     """What a launch finds by following the array of pointers."""
     pointers = (ctypes.c_void_p * len(sizes)).from_address(block.address)
     return [ctypes.string_at(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
 
 
-def test_the_watch_comes_first_and_values_follow_the_pointers():
+def test_the_watch_comes_first_and_values_follow_the_pointers() -> None:
     block = ArgumentBlock(kernel("u32", "u64", "f32"), WATCH_ADDRESS, (7, FakeBuffer(), 0.5))
     assert values(block, 8, 4, 8, 4) == [
         WATCH_ADDRESS.to_bytes(8, "little"),
@@ -74,7 +75,7 @@ def test_the_watch_comes_first_and_values_follow_the_pointers():
         ("b8[1]", b"\7", b"\7"),
     ],
 )
-def test_values_at_the_edges(ptx_type, value, raw):
+def test_values_at_the_edges(ptx_type: str, value: Argument, raw: bytes) -> None:
     block = ArgumentBlock(kernel(ptx_type), WATCH_ADDRESS, (value,))
     assert values(block, 8, len(raw))[1] == raw
 
@@ -83,7 +84,7 @@ def test_values_at_the_edges(ptx_type, value, raw):
     ("ptx_type", "value"),
     [("u32", 2**32), ("u32", -(2**31) - 1), ("s32", 2**31), ("u8", 256), ("u64", 2**64), ("s64", 2**63)],
 )
-def test_values_beyond_the_edges(ptx_type, value):
+def test_values_beyond_the_edges(ptx_type: str, value: int) -> None:
     with pytest.raises(UsageError, match=rf"k, argument 1 \(\.{ptx_type}\): {value} is not in"):
         ArgumentBlock(kernel(ptx_type), WATCH_ADDRESS, (value,))
 
@@ -103,18 +104,18 @@ def test_values_beyond_the_edges(ptx_type, value):
         ("f32", np.zeros(1, "u4, u4")[0]),
     ],
 )
-def test_kinds_that_do_not_fit(ptx_type, value):
+def test_kinds_that_do_not_fit(ptx_type: str, value: Argument) -> None:
     with pytest.raises(UsageError, match="argument 1"):
         ArgumentBlock(kernel(ptx_type), WATCH_ADDRESS, (value,))
 
 
 @pytest.mark.parametrize("argument", [b"1234567", b"123456789", np.zeros(2, "u8"), np.zeros(1, "u1, u4")[0]])
-def test_structs_of_another_size(argument):
+def test_structs_of_another_size(argument: Argument) -> None:
     with pytest.raises(UsageError, match=r"k, argument 1 \(\.b8\[8\]\): takes a struct of 8 bytes, not \d+; .*padding"):
         ArgumentBlock(kernel("b8[8]"), WATCH_ADDRESS, (argument,))
 
 
 @pytest.mark.parametrize("args", [(), (1, 2)])
-def test_the_number_of_arguments(args):
+def test_the_number_of_arguments(args: tuple[int, ...]) -> None:
     with pytest.raises(UsageError, match=rf"1 arguments \(u32\), not {len(args)}"):
         ArgumentBlock(kernel("u32"), WATCH_ADDRESS, args)

@@ -1,26 +1,30 @@
 """What every tenant must do; the same functions on the emulator and on real GPUs."""
 
+from collections.abc import Callable, Iterator
+from typing import Literal
+
 import numpy as np
 import pytest
 
 from pcietool.errors import CompileError, UsageError
-from pcietool.machines.base import HOST, HostAgent, Launch, on_device
+from pcietool.machines.base import HOST, Buffer, HostAgent, Launch, Machine, Place, on_device
 
 DEADLINE_S = 2.0
+Alloc = Callable[..., Buffer]
 NONE, DIE = 0, 1  # injections of kernels/barrier.cu
 
 
 @pytest.fixture(params=["device", "host"])
-def place(request, machine):
+def place(request: pytest.FixtureRequest, machine: Machine) -> Place:
     return HOST if request.param == "host" else on_device(machine.devices[-1].index)
 
 
 @pytest.fixture
-def alloc(machine):
+def alloc(machine: Machine) -> Iterator[Alloc]:
     """Allocates and frees afterwards."""
     buffers = []
 
-    def allocate(place, nbytes, name="test"):
+    def allocate(place: Place, nbytes: int, name: str = "test") -> Buffer:
         buffers.append(machine.alloc(place, nbytes, name))
         return buffers[-1]
 
@@ -29,7 +33,9 @@ def alloc(machine):
         buffer.free()
 
 
-def barrier(machine, alloc, world=1, dead_rank=None, rounds=10, place=HOST):
+def barrier(
+    machine: Machine, alloc: Alloc, world: int = 1, dead_rank: int | None = None, rounds: int = 10, place: Place = HOST
+) -> tuple[list[Launch], Buffer]:
     """One launch that carries `world` ranks of kernels/barrier.cu on GPU 0, and their sequence numbers."""
     slots = [alloc(place, 2 * world * 128, f"slots of rank {rank}") for rank in range(world)]
     table = alloc(on_device(0), 8 * world, "table")
@@ -42,7 +48,7 @@ def barrier(machine, alloc, world=1, dead_rank=None, rounds=10, place=HOST):
     return [Launch(0, kernel, world, 32, args, shared=4 * (rounds + 1))], base
 
 
-def test_devices_say_what_they_are(machine):
+def test_devices_say_what_they_are(machine: Machine) -> None:
     assert [device.index for device in machine.devices] == list(range(len(machine.devices)))
     assert len({device.uuid for device in machine.devices}) == len(machine.devices)
     for device in machine.devices:
@@ -50,7 +56,7 @@ def test_devices_say_what_they_are(machine):
         assert machine.host_link(device.index).native_atomics in ("full", "partial", "none", "unknown")
 
 
-def test_memory_is_zeroed_and_keeps_what_is_written(alloc, place):
+def test_memory_is_zeroed_and_keeps_what_is_written(alloc: Alloc, place: Place) -> None:
     buffer = alloc(place, 4096)
     assert not buffer.read().any()
     values = np.arange(100, dtype=np.uint32)
@@ -61,7 +67,7 @@ def test_memory_is_zeroed_and_keeps_what_is_written(alloc, place):
     assert (buffer.read() == 0xA5).all()
 
 
-def test_too_much_memory_is_refused(machine):
+def test_too_much_memory_is_refused(machine: Machine) -> None:
     with pytest.raises(UsageError, match="huge"):
         machine.alloc(on_device(0), 1 << 44, "huge")
     with pytest.raises(UsageError, match="nothing"):
@@ -69,19 +75,19 @@ def test_too_much_memory_is_refused(machine):
 
 
 @pytest.mark.parametrize("engine", ["copy engine", "staged"])
-def test_copies_arrive(machine, alloc, place, engine):
+def test_copies_arrive(machine: Machine, alloc: Alloc, place: Place, engine: Literal["copy engine", "staged"]) -> None:
     src, dst = alloc(on_device(0), 1024), alloc(place, 1024)
     src.write(np.arange(256, dtype=np.uint32))
     assert machine.copy(dst, src, 1024, engine) > 0
     np.testing.assert_array_equal(dst.read(np.uint32), np.arange(256))
 
 
-def test_unknown_kernels_name_what_there_is(machine):
+def test_unknown_kernels_name_what_there_is(machine: Machine) -> None:
     with pytest.raises(CompileError, match="barrier_rounds"):
         machine.load("barrier.cu", {"INJECT": 1}).kernel("no_such_kernel")
 
 
-def test_a_round_finishes_and_keeps_its_sequence(machine, alloc, place):
+def test_a_round_finishes_and_keeps_its_sequence(machine: Machine, alloc: Alloc, place: Place) -> None:
     launches, base = barrier(machine, alloc, world=2, rounds=10, place=place)
     for repeat in (1, 2):
         outcome = machine.run(launches, DEADLINE_S)
@@ -90,7 +96,7 @@ def test_a_round_finishes_and_keeps_its_sequence(machine, alloc, place):
         assert (base.read(np.uint32) == 10 * repeat).all()
 
 
-def test_a_dead_rank_is_named_at_the_deadline_and_the_next_round_works(machine, alloc):
+def test_a_dead_rank_is_named_at_the_deadline_and_the_next_round_works(machine: Machine, alloc: Alloc) -> None:
     launches, _ = barrier(machine, alloc, world=2, dead_rank=1)
     outcome = machine.run(launches, 0.2)
     assert outcome.hang is not None
@@ -101,7 +107,7 @@ def test_a_dead_rank_is_named_at_the_deadline_and_the_next_round_works(machine, 
     assert machine.run(launches, DEADLINE_S).finished
 
 
-def test_a_graph_runs_again_and_again(machine, alloc):
+def test_a_graph_runs_again_and_again(machine: Machine, alloc: Alloc) -> None:
     if reason := machine.missing("graphs"):
         pytest.skip(reason)
     launches, base = barrier(machine, alloc, world=2, rounds=5)
@@ -112,7 +118,7 @@ def test_a_graph_runs_again_and_again(machine, alloc):
         assert (base.read(np.uint32) == 15 * repeat).all()
 
 
-def test_waiting_blocks_beyond_residency_are_refused(machine, alloc):
+def test_waiting_blocks_beyond_residency_are_refused(machine: Machine, alloc: Alloc) -> None:
     launches, _ = barrier(machine, alloc)
     room = machine.resident_blocks(0, launches[0].kernel, 32, launches[0].shared)
     assert room >= machine.devices[0].sms
@@ -121,7 +127,7 @@ def test_waiting_blocks_beyond_residency_are_refused(machine, alloc):
         machine.run([crowd], DEADLINE_S)
 
 
-def test_wrong_arguments_are_refused_before_anything_starts(machine, alloc):
+def test_wrong_arguments_are_refused_before_anything_starts(machine: Machine, alloc: Alloc) -> None:
     (launch,), base = barrier(machine, alloc)
     for args in (launch.args[:-1], (*launch.args[:-1], 2**64)):
         with pytest.raises(UsageError):
@@ -152,7 +158,7 @@ ROUTE = np.dtype(
 
 
 @pytest.mark.parametrize("recorded", [False, True])
-def test_structs_are_passed_by_value(machine, alloc, recorded):
+def test_structs_are_passed_by_value(machine: Machine, alloc: Alloc, recorded: bool) -> None:
     out = alloc(on_device(0), 56)
     corners = [(1, (2, 3, 4)), (5, (6, 7, 8))]
     routes = np.array([(out.address, 0.25, 0.5, -3, corners, 2**64 - 1)], ROUTE)
@@ -164,14 +170,14 @@ def test_structs_are_passed_by_value(machine, alloc, recorded):
     assert out.read(np.uint64).tolist() == [1, 2, 2**64 - 3, 8, 8, 2**64 - 1, 9]
 
 
-def test_structs_of_another_size_are_refused(machine):
+def test_structs_of_another_size_are_refused(machine: Machine) -> None:
     kernel = machine.load_text("unpack", STRUCTS).kernel("unpack")
     packed = np.zeros(1, [("row", "u2"), ("column", "u4", 3)])[0]
     with pytest.raises(UsageError, match=r"unpack, argument 3 \(\.b8\[16\]\): takes a struct of 16 bytes, not 14"):
         machine.run([Launch(0, kernel, 1, 1, (1, np.zeros(1, ROUTE), packed))], DEADLINE_S)
 
 
-def test_a_host_agent_adds(machine, alloc):
+def test_a_host_agent_adds(machine: Machine, alloc: Alloc) -> None:
     if reason := machine.missing("host_agent"):
         pytest.skip(reason)
     word = alloc(HOST, 256)
@@ -183,7 +189,7 @@ def test_a_host_agent_adds(machine, alloc):
     assert not word.read(count=128).any()
 
 
-def test_text_that_no_file_holds_is_compiled_and_its_errors_name_it(machine, alloc):
+def test_text_that_no_file_holds_is_compiled_and_its_errors_name_it(machine: Machine, alloc: Alloc) -> None:
     text = """
     #include "slots.cuh"
     extern "C" __global__ void answer(Watch*, u32* word) { *word = ANSWER; }

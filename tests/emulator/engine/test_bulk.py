@@ -5,7 +5,7 @@ import pytest
 
 from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.base import HOST, Launch, on_device
-from tests.emulator.emulated_programs import run_ptx
+from tests.emulator.emulated_programs import ptx_program, run_ptx
 
 TILE = 4096
 SHARED = ".shared .align 128 .b8 space[256];\n.shared .align 8 .b64 bar;"
@@ -95,8 +95,6 @@ def test_what_a_bulk_copy_must_not_do(emulated, body, message):
 def test_bytes_that_never_come_are_a_proved_hang(emulated):
     body = """mbarrier.init.shared::cta.b64 [bar], 1; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;
         mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; ret;"""
-    from emulated_programs import ptx_program
-
     kernel = ptx_program(body, registers=SHARED).kernel("k")
     buffers = [emulated.alloc(on_device(0), 16, name) for name in "ab"]
     outcome = emulated.run([Launch(0, kernel, 1, 1, tuple(buffers))], 0.01)

@@ -183,7 +183,8 @@ def test_what_the_emulator_does_not_know_is_an_error_at_load(what):
 
 def test_the_same_program_without_it_loads():
     """Negative control."""
-    assert ptx_program("mov.u32 %r1, 0;\nret;").kernel("k").parameters == ("u64", "u64", "u64")
+    parameters = ptx_program("mov.u32 %r1, 0;\nret;").kernel("k").parameters
+    assert [parameter.type for parameter in parameters] == ["u64", "u64", "u64"]
 
 
 def test_every_line_of_generated_code_knows_its_instruction():
