@@ -2,7 +2,7 @@
 
 PcietoolError                 exit code 1  the tool or a library failed
 ├── UsageError                exit code 2  what the user asked for makes no sense
-│   └── ConfigError           exit code 2  a config, fabric or suite file is broken
+│   └── ConfigError           exit code 2  a config or fabric file is broken
 ├── NothingToRunError         exit code 6  what was asked cannot run on this machine
 ├── CompileError              exit code 1  NVRTC refused a kernel
 ├── PtxError                  exit code 1  PTX that the parser or the emulator does not know
@@ -25,7 +25,6 @@ class ExitCode(IntEnum):
     USAGE = 2
     WRONG_DATA = 3
     HANG = 4
-    THRESHOLD = 5
     NOTHING_RAN = 6
     INTERRUPTED = 130
 
@@ -43,7 +42,7 @@ class UsageError(PcietoolError):
 
 
 class ConfigError(UsageError):
-    """A configuration, fabric or suite file is broken or unknown."""
+    """A configuration or fabric file is broken or unknown."""
 
 
 class OutputError(UsageError):

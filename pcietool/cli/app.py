@@ -18,7 +18,7 @@ PROVE = "Prove"
 app = typer.Typer(
     name="pcietool",
     help="What cross-GPU synchronisation on this machine really does: how fast, how safe, what breaks.",
-    epilog="Exit codes: 0 pass, 1 tool error, 2 usage, 3 wrong data, 4 hang, 5 threshold missed,"
+    epilog="Exit codes: 0 pass, 1 tool error, 2 usage, 3 wrong data, 4 hang,"
     " 6 nothing could run here, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,

@@ -1,6 +1,6 @@
 """Parsed PTX as plain data: modules, functions, basic blocks, instructions, operands.
 
-Must hold no behaviour beyond lookups: what an instruction does is the emulator's table, what is forbidden the audit's.
+Must hold no behaviour beyond lookups: what an instruction does is the emulator's table.
 """
 
 from __future__ import annotations

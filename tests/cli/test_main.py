@@ -14,7 +14,7 @@ from pcietool.cli import app as application
 from pcietool.errors import NothingToRunError
 from pcietool.machines import driver_present
 
-HEAVY = ("numpy", "pandas", "cuda", "matplotlib")
+HEAVY = ("numpy", "pandas", "cuda")
 
 
 def pcietool_process(*arguments: str) -> subprocess.CompletedProcess[str]:
