@@ -6,7 +6,6 @@ anything from the current directory: which kernel runs never depends on where th
 
 from __future__ import annotations
 
-import hashlib
 from importlib.resources import files
 from pathlib import Path
 
@@ -43,16 +42,6 @@ def contender_source(name: str) -> Path:
 def kernel_headers() -> dict[str, str]:
     """The text of every header that a kernel can include, by name."""
     return {name: path.read_text(encoding="utf-8") for name, path in _kernel_files().items() if path.suffix == ".cuh"}
-
-
-def kernels_sha256() -> str:
-    """One hash over names and contents of all kernel files, in hexadecimal: equal means the same kernels."""
-    digest = hashlib.sha256()
-    for name, path in _kernel_files().items():
-        content = path.read_bytes()
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    return digest.hexdigest()
 
 
 def _kernel_files() -> dict[str, Path]:

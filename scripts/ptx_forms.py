@@ -115,11 +115,15 @@ def _space(name: str, function: Function) -> str:
     return "parameter" if name in (p.name for p in function.parameters) else "module_symbol"
 
 
+def use_nvrtc(library: Path) -> None:
+    """Makes this process compile with that libnvrtc: what is loaded already is used."""
+    for path in (*library.parent.glob("libnvrtc-builtins.so.*"), library):
+        ctypes.CDLL(str(path), os.RTLD_NOW | os.RTLD_GLOBAL)
+
+
 def main() -> None:
     if sys.argv[1:]:
-        library = Path(sys.argv[1])
-        for path in (*library.parent.glob("libnvrtc-builtins.so.*"), library):  # what is loaded already is used
-            ctypes.CDLL(str(path), os.RTLD_NOW | os.RTLD_GLOBAL)
+        use_nvrtc(Path(sys.argv[1]))
     forms: set[str] = set()
     for architecture in ARCHITECTURES:
         for kernel in VARIANTS:

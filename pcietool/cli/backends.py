@@ -72,7 +72,10 @@ def run_emulated(probe: str, config: BaseModel, common: Common, recorder: Record
     )
     with opened as machine:
         recorder.describe(describe(machine))
-        run(machine, config, recorder)
+        try:
+            run(machine, config, recorder)
+        finally:
+            recorder.describe(describe(machine))  # with the kernels that it loaded
 
 
 RUNNERS: dict[Backend, Runner] = {"cuda": run_on_gpus, "emulated": run_emulated}

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from pcietool.compiler.fingerprint import ptx_sha256
 from pcietool.compiler.library import NvrtcInfo, checked, nvrtc_info, supported_architectures
 from pcietool.data import kernel_headers
 from pcietool.errors import CompileError
@@ -33,6 +34,10 @@ class Compiled:
     architecture: str
     log: str
     nvrtc: NvrtcInfo
+
+    @property
+    def ptx_sha256(self) -> str:
+        return ptx_sha256(self.ptx)
 
 
 def compile_source(

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pcietool import data
+from pcietool.compiler import source_sha256
 from pcietool.contract.outcomes import Outcome
 from pcietool.errors import UsageError
 from pcietool.ptx.model import Parameter
@@ -155,6 +156,8 @@ class Program(ABC):
 
     source: str
     defines: Mapping[str, int]
+    ptx_sha256: Mapping[str, str]
+    """Of the PTX of each architecture that it was compiled for, such as "sm_90"."""
 
     @abstractmethod
     def kernel(self, name: str) -> Kernel:
@@ -250,6 +253,8 @@ class Machine(ABC):
 
     def __init__(self) -> None:
         self._programs: dict[tuple[object, ...], Program] = {}
+        self.kernels_sha256: dict[str, dict[str, Any]] = {}
+        """What was loaded: by source, {"source": hash of its text, "ptx": {architecture and defines: hash}}."""
 
     def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
         """Compiles `kernels/<source>` for every device's architecture and loads it everywhere; once for the same
@@ -268,7 +273,11 @@ class Machine(ABC):
 
         Raises what `load` raises.
         """
-        return self._load(name, text, dict(defines or {}))
+        program = self._load(name, text, dict(defines or {}))
+        known = self.kernels_sha256.setdefault(name, {"source": source_sha256(text, data.kernel_headers()), "ptx": {}})
+        form = "".join(f" {key}={value}" for key, value in sorted(program.defines.items()))
+        known["ptx"] |= {architecture + form: digest for architecture, digest in program.ptx_sha256.items()}
+        return program
 
     @abstractmethod
     def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program: ...

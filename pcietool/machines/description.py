@@ -7,12 +7,12 @@ from itertools import permutations
 from typing import Any
 
 from pcietool.compiler import nvrtc_info
-from pcietool.data import kernels_sha256
 from pcietool.machines.base import Machine
 
 
 def describe(machine: Machine) -> dict[str, Any]:
-    """backend, label, devices, links (ordered pairs), host_links and facts; JSON values only."""
+    """backend, label, devices, links (ordered pairs), host_links and facts, with the kernels loaded so far; JSON values
+    only."""
     nvrtc = nvrtc_info()
     indices = [device.index for device in machine.devices]
     return {
@@ -23,7 +23,15 @@ def describe(machine: Machine) -> dict[str, Any]:
         "host_links": [asdict(machine.host_link(index)) for index in indices],
         "facts": {
             **machine.facts(),
-            "kernels_sha256": kernels_sha256(),
+            "kernels_sha256": loaded_kernels(machine),
             "nvrtc": {"path": nvrtc.path, "version": ".".join(map(str, nvrtc.version))},
         },
+    }
+
+
+def loaded_kernels(machine: Machine) -> dict[str, Any]:
+    """`Machine.kernels_sha256`, sorted: in which order probes load is nobody's business."""
+    return {
+        name: {"source": known["source"], "ptx": dict(sorted(known["ptx"].items()))}
+        for name, known in sorted(machine.kernels_sha256.items())
     }

@@ -185,6 +185,9 @@ class _Conversation:
             case "machine":
                 self._machine = event["machine"]
                 self._observer.describe(event["machine"])
+            case "kernels" if self._machine is not None:
+                self._machine["facts"]["kernels_sha256"] = event["kernels_sha256"]
+                self._observer.describe(self._machine)
             case "facts" if self._machine is not None:
                 self._observer.describe({**self._machine, "facts": {**self._machine["facts"], "after": event["facts"]}})
             case "error":

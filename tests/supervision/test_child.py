@@ -58,6 +58,7 @@ def test_progress_results_and_the_machine_arrive() -> None:
     assert observer.machine["backend"] == "emulated"
     assert len(observer.machine["links"]) == len(observer.machine["devices"]) * (len(observer.machine["devices"]) - 1)
     assert "after" in observer.machine["facts"]
+    assert list(observer.machine["facts"]["kernels_sha256"]) == ["placement.cu"]
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ class CudaProgram(Program):
             architecture: compile_source(text, name=name, architecture=architecture, defines=self.defines)
             for architecture in architectures
         }
+        self.ptx_sha256 = {one.architecture: one.ptx_sha256 for one in compiled.values()}
         entries = parse(compiled[architectures[0]].ptx).entries
         self._parameters = {name: entry.parameters for name, entry in entries.items()}
         self._functions: dict[tuple[int, str], Any] = {}

@@ -172,7 +172,9 @@ class EmulatedMachine(Machine):
         return None
 
     def in_random_order(self, seed: int) -> Machine | None:
-        return EmulatedMachine(self.spec, self._gpus, seed, "random")
+        machine = EmulatedMachine(self.spec, self._gpus, seed, "random")
+        machine.kernels_sha256 = self.kernels_sha256  # one run, one list
+        return machine
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -193,7 +195,9 @@ class EmulatedMachine(Machine):
     def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program:
         architecture = self.spec.gpu.compute_capability
         compiled = compile_source(text, name=name, architecture=architecture, defines=defines)
-        return EmulatedProgram(name, defines, compiled.ptx, self.order)
+        program = EmulatedProgram(name, defines, compiled.ptx, self.order)
+        program.ptx_sha256 = {compiled.architecture: compiled.ptx_sha256}
+        return program
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         if nbytes <= 0:
