@@ -37,7 +37,7 @@ def _chosen(common: Common) -> tuple[Backend, str]:
         return "cuda", "--backend cuda"
     if common.backend is BackendChoice.emulated:
         return "emulated", "--backend emulated"
-    from pcietool.machines import driver_present
+    from pcietool.machines.presence import driver_present
 
     if driver_present():
         return "cuda", "this machine has an NVIDIA driver"

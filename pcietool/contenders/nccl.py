@@ -7,6 +7,7 @@ with the process: to destroy them one by one can wait for ever.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,25 @@ import numpy as np
 from pcietool.contenders.nccl_library import Nccl
 from pcietool.contenders.nccl_log import read_logs
 from pcietool.contenders.player import Measurement, Player, WrongDataError
-from pcietool.machines.cuda.library_gpus import Graphs, open_gpus, shortest_us
+from pcietool.machines.cuda.gpu import Gpu, open_gpus
+from pcietool.machines.cuda.graph import Graphs, capture
 from pcietool.protocol.payload import NODE_SHIFT, first_wrong, input_elements, output_stride, payload
 
 _FLOAT_BYTES = 4
 _ALIGNMENT = 4096
 """Of windows, and more than anything else needs."""
+
+
+def _shortest_us(gpus: Sequence[Gpu], submit: Callable[[], None]) -> float:
+    """What `submit` takes on the GPU where that is shortest: the others also waited for the last one to be started."""
+    for gpu in gpus:
+        gpu.record(gpu.began)
+    submit()
+    for gpu in gpus:
+        gpu.record(gpu.ended)
+    for gpu in gpus:
+        gpu.synchronise()
+    return min(gpu.elapsed_ns() for gpu in gpus) / 1e3
 
 
 class NcclPlayer(Player):
@@ -49,7 +63,7 @@ class NcclPlayer(Player):
             self.stage("ncclCommInitRank")
             self._gpus[0].make_current()
             self._comms = [self._nccl.init_rank(self.seat.ranks, bytes.fromhex(token), self.seat.process)]
-        self._streams = [gpu.stream_address for gpu in self._gpus]
+        self._streams = [int(gpu.stream) for gpu in self._gpus]
         self._graphs: dict[int, Graphs] = {}
         self._allocate(self.options["max_bytes"] // _FLOAT_BYTES, self.options["nodes"])
 
@@ -65,13 +79,13 @@ class NcclPlayer(Player):
                 for gpu in self._gpus:
                     gpu.synchronise()
                 self.stage(f"{what}, recording the graph")
-                graph = self._graphs[elements] = Graphs(self._gpus, submit)
+                graph = self._graphs[elements] = Graphs(self._gpus, capture(self._gpus, [submit]))
             self.stage(f"{what}, graph")
             submit = graph.launch
         samples = []
         for repetition in range(repetitions):
             self._write_inputs(iteration + repetition, elements, nodes)
-            samples.append(shortest_us(self._gpus, submit) / nodes)
+            samples.append(_shortest_us(self._gpus, submit) / nodes)
             self._check(iteration + repetition, elements, nodes)
         return samples
 
@@ -82,7 +96,7 @@ class NcclPlayer(Player):
         inputs = -(-input_elements(elements, nodes) * _FLOAT_BYTES // _ALIGNMENT) * _ALIGNMENT
         nbytes = inputs + -(-output_stride(elements) * nodes * _FLOAT_BYTES // _ALIGNMENT) * _ALIGNMENT
         if not self.options["symmetric"]:
-            self._inputs = [gpu.alloc(nbytes) for gpu in self._gpus]
+            self._inputs = [gpu.alloc(nbytes, "all-reduce buffers") for gpu in self._gpus]
         else:
             self.stage("ncclMemAlloc")
             self._inputs = []
@@ -115,7 +129,8 @@ class NcclPlayer(Player):
 
     def _check(self, iteration: int, elements: int, nodes: int) -> None:
         for position, gpu in enumerate(self._gpus):
-            got = gpu.read(self._outputs[position], nodes * output_stride(elements))
+            got = np.empty(nodes * output_stride(elements), np.float32)
+            gpu.read_into(got, self._outputs[position])
             wrong = first_wrong(got, elements, iteration, self.seat.ranks)
             if wrong:
                 raise WrongDataError(f"NCCL, rank {self._rank(position)}, {wrong}")

@@ -13,7 +13,7 @@ from typing import Any
 from pcietool.contenders.nccl_library import INSTALL, Nccl, version_text
 from pcietool.contenders.player import AbsentError, Measurement, Player
 from pcietool.contenders.wheels import build
-from pcietool.machines.cuda.library_gpus import open_gpus
+from pcietool.machines.cuda.gpu import compute_capability, open_gpus
 
 ORDERS = {"LSA acq_rel": 0, "LSA relaxed": 1}
 """What `lsa_run` takes, by the barrier's name."""
@@ -58,7 +58,9 @@ class LsaPlayer(Player):
             options += [f"-L{library.parent}", "-Xlinker", f"-rpath={library.parent}"]
         options.append(f"-l:{library.name}")
         output = Path(self.options["folder"]) / "nccl_lsa.so"
-        self._device_side = ctypes.CDLL(str(build("nccl_lsa.cu", output, self._gpus[0].architecture, options)))
+        self._device_side = ctypes.CDLL(
+            str(build("nccl_lsa.cu", output, compute_capability(self._gpus[0].handle), options))
+        )
         return {
             "library": f"NCCL {self._nccl.version}, headers {version_text(self._device_side.lsa_headers())}",
             "path": self._nccl.path,

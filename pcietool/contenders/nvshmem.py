@@ -8,7 +8,7 @@ from typing import Any
 
 from pcietool.contenders.player import AbsentError, Measurement, Player
 from pcietool.contenders.wheels import build, nvidia_folders
-from pcietool.machines.cuda.library_gpus import open_gpus
+from pcietool.machines.cuda.gpu import compute_capability, open_gpus
 
 INSTALL = "pip install nvidia-nvshmem-cu13"
 THREADS = 32
@@ -35,7 +35,9 @@ class NvshmemPlayer(Player):
         options = ["-rdc=true", f"-I{home}/include", f"-L{home}/lib", "-lnvshmem_device", f"-l:{host}"]
         options += ["-Xlinker", f"-rpath={home}/lib"]
         output = Path(self.options["folder"]) / f"nvshmem_barrier_{self.seat.process}.so"
-        self._shmem = ctypes.CDLL(str(build("nvshmem_barrier.cu", output, self._gpu.architecture, options)))
+        self._shmem = ctypes.CDLL(
+            str(build("nvshmem_barrier.cu", output, compute_capability(self._gpu.handle), options))
+        )
         version = [ctypes.c_int() for _ in range(3)]
         self._shmem.shmem_version(*map(ctypes.byref, version))
         facts = {

@@ -21,15 +21,15 @@ def nvidia_folders(name: str) -> Iterator[Path]:
             yield folder
 
 
-def build(source: str, output: Path, architecture: str, options: Sequence[str]) -> Path:
-    """A shared library of one file of kernels/contenders, for "sm_90" or so.
+def build(source: str, output: Path, compute_capability: tuple[int, int], options: Sequence[str]) -> Path:
+    """A shared library of one file of kernels/contenders, for GPUs like (9, 0).
 
     Raises AbsentError where there is no nvcc, or nvcc refuses the source.
     """
     nvcc = shutil.which("nvcc")
     if nvcc is None:
         raise AbsentError("its device side must be compiled and there is no nvcc on PATH: install the CUDA toolkit")
-    command = [nvcc, "-std=c++17", "-O3", f"-arch={architecture}", "-shared", "-Xcompiler", "-fPIC"]
+    command = [nvcc, "-std=c++17", "-O3", "-arch=sm_{}{}".format(*compute_capability), "-shared", "-Xcompiler", "-fPIC"]
     command += [str(contender_source(source)), "-o", str(output), *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,15 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pcietool.emulator.engine.trace import EventTrace
     from pcietool.machines.base import Backend, Machine
-
-
-def driver_present() -> bool:
-    """Is there a CUDA driver library? Loads it but does not initialise it, so this process may still fork."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
 
 
 def open_machine(

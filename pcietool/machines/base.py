@@ -8,8 +8,8 @@ nor any CUDA package.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,55 +18,14 @@ from numpy.typing import DTypeLike
 from pcietool import data
 from pcietool.compiler import source_sha256
 from pcietool.contract.outcomes import Outcome
-from pcietool.errors import UsageError
+from pcietool.errors import DriverError, UsageError
+from pcietool.machines.allocation import Allocation
+from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.ptx.model import Parameter
 
 Backend = Literal["cuda", "emulated"]
-NativeAtomics = Literal["full", "partial", "none", "unknown"]
-
-
-@dataclass(frozen=True)
-class Device:
-    """One GPU as the machine numbers it; `index` is what every other call takes."""
-
-    index: int
-    name: str
-    uuid: str
-    pci: str
-    compute_capability: tuple[int, int]
-    sms: int
-    memory_bytes: int
-    max_threads_per_block: int = 1024
-    machine_index: int | None = None
-    """What the whole machine calls it, the number that --gpus takes."""
-    kernel_timeout: bool = False
-    """A display watchdog ends kernels on this GPU after a few seconds."""
-    details: Mapping[str, Any] = field(default_factory=dict)
-    """More facts for the result file (link generation and width, clocks, ...), JSON values only."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """What the driver says about one ordered pair: `src` stores to and reads from memory of `dst`."""
-
-    src: int
-    dst: int
-    kind: Literal["pcie", "nvlink", "unknown"]
-    access: bool
-    native_atomics: NativeAtomics
-    atomic_ops: Mapping[str, str] = field(default_factory=dict)
-    """Per operation, where the driver knows ("add": "u32 u64"); empty where it does not say."""
-    reason: str | None = None
-    """Why there is no access."""
-
-
-@dataclass(frozen=True)
-class HostLink:
-    """What the driver says about one device and mapped host memory."""
-
-    device: int
-    native_atomics: NativeAtomics
-    atomic_ops: Mapping[str, str] = field(default_factory=dict)
+WORD_BYTES = 4
+"""What host agents and copy streams write."""
 
 
 @dataclass(frozen=True)
@@ -87,54 +46,80 @@ def on_device(index: int) -> Place:
     return Place(index)
 
 
-class Buffer(ABC):
-    """Zero-initialised memory with one address that every device uses (unified addressing)."""
+class Buffer:
+    """Memory with one address that every device uses (unified addressing).
 
-    place: Place
-    nbytes: int
-    address: int
+    Every use raises UsageError beyond its bounds or after `free`, DriverError on a machine that is stuck.
+    """
 
-    @abstractmethod
+    def __init__(
+        self, machine: Machine, allocation: Allocation, place: Place, nbytes: int, name: str, start: int = 0
+    ) -> None:
+        self.place = place
+        self.nbytes = nbytes
+        self.name = name
+        self.start = start
+        """Where it begins in its allocation."""
+        self._machine = machine
+        self._allocation = allocation
+
+    @property
+    def address(self) -> int:
+        self._check_not_freed()
+        return self._allocation.address + self.start
+
     def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
         """A copy of `count` elements (default: all) from byte `offset`. Not while a launch runs."""
+        kind = np.dtype(dtype)
+        count = max(0, self.nbytes - offset) // kind.itemsize if count is None else count
+        self.check(offset, count * kind.itemsize)
+        values = np.empty(count, kind)
+        if values.nbytes:
+            self._allocation.read_into(values.reshape(-1).view(np.uint8), self.start + offset)
+        return values
 
-    @abstractmethod
     def write(self, values: np.ndarray, offset: int = 0) -> None:
         """Copies the bytes of `values` to byte `offset`. Not while a launch runs."""
+        self.check(offset, values.nbytes)
+        if values.nbytes:
+            raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+            self._allocation.write(raw, self.start + offset)
 
-    @abstractmethod
     def fill(self, byte: int) -> None:
         """Sets every byte."""
+        self.check(0, self.nbytes)
+        self._allocation.fill(byte, self.start, self.nbytes)
 
-    @abstractmethod
     def free(self) -> None:
-        """Gives the memory back; using it afterwards is an error."""
+        """Gives the memory back, once; using it afterwards is an error. Does nothing on a stuck machine, where it would
+        wait for the kernel that hangs."""
+        if not self._allocation.is_freed and not self._machine.stuck:
+            self._allocation.free()
+            self._allocation.is_freed = True
+
+    def check(self, offset: int, nbytes: int) -> None:
+        """Raises as every use does unless the bytes from `offset` on are part of it."""
+        self._check_not_freed()
+        if self._machine.stuck:
+            raise DriverError(f"buffer {self.name} cannot be used any more: a kernel hangs; run the command again")
+        if min(offset, nbytes) < 0 or offset + nbytes > self.nbytes:
+            raise UsageError(
+                f"buffer {self.name} has {self.nbytes} bytes, not {nbytes} from byte {offset} on; use fewer, or make it"
+                " larger"
+            )
+
+    def _check_not_freed(self) -> None:
+        if self._allocation.is_freed:
+            raise UsageError(f"buffer {self.name} ({self.nbytes} bytes) was freed; free it after its last use")
 
 
 class Part(Buffer):
     """`nbytes` of another buffer from byte `start` on, as a buffer of its own. Freeing it frees the whole."""
 
     def __init__(self, whole: Buffer, start: int, nbytes: int) -> None:
-        if not 0 <= start <= start + nbytes <= whole.nbytes:
-            raise UsageError(f"{nbytes} bytes from {start} on are not part of {whole.nbytes} bytes")
-        self.whole = whole
-        self.start = start
-        self.place = whole.place
-        self.nbytes = nbytes
-        self.address = whole.address + start
-
-    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
-        count = (self.nbytes - offset) // np.dtype(dtype).itemsize if count is None else count
-        return self.whole.read(dtype, count, self.start + offset)
-
-    def write(self, values: np.ndarray, offset: int = 0) -> None:
-        self.whole.write(values, self.start + offset)
-
-    def fill(self, byte: int) -> None:
-        self.write(np.full(self.nbytes, byte, np.uint8))
-
-    def free(self) -> None:
-        self.whole.free()
+        whole.check(start, nbytes)
+        name = f"part of {whole.name}"
+        super().__init__(whole._machine, whole._allocation, whole.place, nbytes, name, whole.start + start)
 
 
 Argument = int | float | Buffer | bytes | np.void | np.ndarray
@@ -205,6 +190,10 @@ class StreamCopy:
     src: Buffer
     nbytes: int
 
+    def check(self) -> None:
+        for buffer in (self.dst, self.src):
+            buffer.check(0, self.nbytes)
+
 
 @dataclass(frozen=True)
 class StreamWrite:
@@ -212,6 +201,9 @@ class StreamWrite:
 
     word: Buffer
     value: int
+
+    def check(self) -> None:
+        self.word.check(0, WORD_BYTES)
 
 
 @dataclass(frozen=True)
@@ -223,16 +215,34 @@ class CopyStream:
     steps: tuple[StreamCopy | StreamWrite, ...]
 
 
-class Graph(ABC):
+def _names(launches: Sequence[Launch]) -> str:
+    """Such as "barrier_rounds on GPUs 0, 1"."""
+    kernels = ", ".join(dict.fromkeys(launch.kernel.name for launch in launches))
+    devices = sorted({launch.device for launch in launches})
+    return f"{kernels} on GPU{'s' if len(devices) > 1 else ''} {', '.join(map(str, devices))}"
+
+
+Runner = Callable[[float], Outcome]
+"""Runs a round that is prepared, once or again, with a deadline in seconds."""
+
+
+class Graph:
     """A round that was recorded once and can run again and again (a CUDA graph per device)."""
 
-    @abstractmethod
+    def __init__(self, run: Runner) -> None:
+        self._run = run
+
     def run(self, deadline_s: float) -> Outcome:
         """Runs it on all devices at once. The same arguments each time."""
+        return self._run(deadline_s)
+
+
+def _ignore(what: str, deadline_s: float) -> None:
+    """Nobody wants to know of rounds."""
 
 
 class Machine(ABC):
-    """Devices and links, and the verbs load, alloc, copy, run and graph."""
+    """Devices and links, and the verbs load, alloc, copy, run and graph: checks here, the work in a tenant's hooks."""
 
     backend: Backend
     label: str
@@ -240,6 +250,14 @@ class Machine(ABC):
     devices: tuple[Device, ...]
     stuck: bool = False
     """A kernel hangs and never ends: the process must leave the GPUs alone and go (never emulated)."""
+
+    def __init__(self) -> None:
+        self.announce: Callable[[str, float], None] = _ignore
+        """Called before every round with what starts and its deadline in seconds, and with a deadline of 0 after it, so
+        that a parent process knows when silence means a hang."""
+        self._programs: dict[tuple[object, ...], Program] = {}
+        self.kernels_sha256: dict[str, dict[str, Any]] = {}
+        """What was loaded: by source, {"source": hash of its text, "ptx": {architecture and defines: hash}}."""
 
     @abstractmethod
     def link(self, src: int, dst: int) -> Link: ...
@@ -250,11 +268,6 @@ class Machine(ABC):
     @abstractmethod
     def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
         """None if the machine has it, else the reason why not."""
-
-    def __init__(self) -> None:
-        self._programs: dict[tuple[object, ...], Program] = {}
-        self.kernels_sha256: dict[str, dict[str, Any]] = {}
-        """What was loaded: by source, {"source": hash of its text, "ptx": {architecture and defines: hash}}."""
 
     def load(self, source: str, defines: Mapping[str, int] | None = None) -> Program:
         """Compiles `kernels/<source>` for every device's architecture and loads it everywhere; once for the same
@@ -282,20 +295,28 @@ class Machine(ABC):
     @abstractmethod
     def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program: ...
 
-    @abstractmethod
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
         """Zeroed memory. `name` appears in error messages and hang reports. Raises UsageError, saying what is
         needed and what is free, if there is not enough."""
+        if nbytes < 1:
+            raise UsageError(f"{name}: cannot allocate {nbytes} bytes; a buffer has at least one")
+        return Buffer(self, self._alloc(place, nbytes, name), place, nbytes, name)
 
     @abstractmethod
+    def _alloc(self, place: Place, nbytes: int, name: str) -> Allocation: ...
+
     def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
         """Copies and waits; returns nanoseconds of GPU time."""
+        StreamCopy(dst, src, nbytes).check()
+        return self._copy(dst, src, nbytes, engine)
+
+    @abstractmethod
+    def _copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float: ...
 
     @abstractmethod
     def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
         """How many blocks of this kernel can be resident on the device at once."""
 
-    @abstractmethod
     def run(
         self,
         launches: Sequence[Launch],
@@ -306,15 +327,52 @@ class Machine(ABC):
         """Starts everything at once, at most one copy stream a device, and waits for the end or for the deadline.
         Nothing that synchronises happens in between. Raises UsageError for a spinning grid beyond residency (unless
         the launch says so), DriverError for a step that the driver refuses."""
+        for agent in host_agents:
+            agent.buffer.check(agent.offset, WORD_BYTES)
+        for stream in copy_streams:
+            for step in stream.steps:
+                step.check()
+        copying = ", ".join(str(stream.device) for stream in copy_streams)
+        parts = [_names(launches)] * bool(launches) + [f"copies by GPU {copying}"] * bool(copy_streams)
+        what = " with ".join(parts)
+        return self._announced(what, deadline_s, self._round(what, launches, host_agents, copy_streams))
 
     @abstractmethod
+    def _round(
+        self,
+        what: str,
+        launches: Sequence[Launch],
+        host_agents: Sequence[HostAgent],
+        copy_streams: Sequence[CopyStream],
+    ) -> Runner:
+        """Prepares a round, which `what` names in messages; returns what runs it."""
+
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Records the launches, instantiated and uploaded on every device."""
+        what = f"graph of {_names(launches)}"
+        recorded = self._graph(what, launches)
+        return Graph(lambda deadline_s: self._announced(what, deadline_s, recorded))
+
+    @abstractmethod
+    def _graph(self, what: str, launches: Sequence[Launch]) -> Runner: ...
+
+    def _announced(self, what: str, deadline_s: float, run: Runner) -> Outcome:
+        self.announce(what, deadline_s)
+        outcome = run(deadline_s)
+        self.announce(what, 0)
+        return outcome
 
     def in_random_order(self, seed: int) -> Machine | None:
         """The same machine with memory as weak as PTX allows, by seed, to be closed by the caller; None where only
         hardware decides."""
-        return None
+        machine = self._in_random_order(seed)
+        if machine is not None:
+            machine.announce = self.announce
+            machine.kernels_sha256 = self.kernels_sha256  # one run, one list
+        return machine
+
+    @abstractmethod
+    def _in_random_order(self, seed: int) -> Machine | None: ...
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from pcietool.errors import ExitCode
 from pcietool.machines import open_machine
 from pcietool.machines.base import Machine
 from pcietool.machines.description import describe, loaded_kernels
-from pcietool.supervision.announcing import AnnouncingMachine
 from pcietool.supervision.wire import Request, error_to_fields, result_to_fields, to_line
 
 if TYPE_CHECKING:
@@ -72,8 +71,9 @@ def run(request: Request, events: Events) -> None:
     machine = open_machine(request.backend, request.gpus, request.num_gpus, request.fabric, request.seed)
     try:
         events.send("machine", machine=describe(machine))
+        machine.announce = events.round
         try:
-            probe(AnnouncingMachine(machine, events.round), config, events)
+            probe(machine, config, events)
         finally:
             events.send("kernels", kernels_sha256=loaded_kernels(machine))
     except (Exception, KeyboardInterrupt) as error:

@@ -6,19 +6,19 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-import pcietool.machines
 from pcietool.cli import backends
 from pcietool.cli.backends import choose_backend
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
 from pcietool.errors import DriverError, NothingToRunError, PcietoolError, UsageError
+from pcietool.machines import presence
 from pcietool.report.tables import make_console
 from pcietool.supervision import child
 
 
 @pytest.mark.parametrize("driver", [True, False])
 def test_auto_takes_gpus_where_there_is_a_driver(driver: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pcietool.machines, "driver_present", lambda: driver)
+    monkeypatch.setattr(presence, "driver_present", lambda: driver)
     assert choose_backend(Common())[0] == ("cuda" if driver else "emulated")
 
 
@@ -33,12 +33,12 @@ def test_auto_takes_gpus_where_there_is_a_driver(driver: bool, monkeypatch: pyte
 def test_what_the_user_asks_for_needs_no_look_at_the_machine(
     common: Common, backend: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(pcietool.machines, "driver_present")
+    monkeypatch.delattr(presence, "driver_present")
     assert choose_backend(common)[0] == backend
 
 
 def test_gpus_keep_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pcietool.machines, "driver_present", lambda: True)
+    monkeypatch.setattr(presence, "driver_present", lambda: True)
     trace = tmp_path / "trace.json"
     for backend in (BackendChoice.cuda, BackendChoice.auto):
         with pytest.raises(UsageError, match=r"keeps no record .* choose --backend emulated"):

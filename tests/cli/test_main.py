@@ -12,7 +12,7 @@ import pcietool
 from pcietool import cli
 from pcietool.cli import app as application
 from pcietool.errors import NothingToRunError
-from pcietool.machines import driver_present
+from pcietool.machines.presence import driver_present
 
 HEAVY = ("numpy", "pandas", "cuda")
 

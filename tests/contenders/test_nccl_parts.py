@@ -116,12 +116,12 @@ def test_headers_must_be_those_of_the_library(tmp_path: Path) -> None:
 def test_without_nvcc_the_reason_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(AbsentError, match="no nvcc on PATH"):
-        wheels.build("nccl_lsa.cu", tmp_path / "x.so", "sm_90", [])
+        wheels.build("nccl_lsa.cu", tmp_path / "x.so", (9, 0), [])
     nvcc = tmp_path / "nvcc"
     nvcc.write_text("#!/bin/sh\necho 'nccl_lsa.cu(4): error: no such header' >&2\nexit 1\n")
     nvcc.chmod(0o755)
     with pytest.raises(AbsentError, match=r"nvcc refused nccl_lsa\.cu: .*no such header"):
-        wheels.build("nccl_lsa.cu", tmp_path / "x.so", "sm_90", [])
+        wheels.build("nccl_lsa.cu", tmp_path / "x.so", (9, 0), [])
 
 
 def test_the_sources_of_contenders_ship() -> None:

@@ -17,17 +17,22 @@ Array = npt.NDArray[np.float32]
 class FakeGpu:
     """GPU memory is host memory; everything takes 40 us."""
 
+    began, ended = "began", "ended"
+
     def __init__(self, index: int) -> None:
         self.index = index
-        self.stream_address = 100 + index
+        self.stream = 100 + index
         self._memory: list[ctypes.Array[ctypes.c_char]] = []
 
     def make_current(self) -> None:
         pass
 
-    synchronise = record_begin = record_end = make_current
+    synchronise = make_current
 
-    def alloc(self, nbytes: int) -> int:
+    def record(self, event: str) -> None:
+        pass
+
+    def alloc(self, nbytes: int, name: str) -> int:
         self._memory.append(ctypes.create_string_buffer(nbytes))
         return ctypes.addressof(self._memory[-1])
 
@@ -37,18 +42,16 @@ class FakeGpu:
     def fill(self, address: int, byte: int, nbytes: int) -> None:
         ctypes.memset(address, byte, nbytes)
 
-    def read(self, address: int, count: int) -> Array:
-        values = np.empty(count, np.float32)
+    def read_into(self, values: Array, address: int) -> None:
         ctypes.memmove(values.ctypes.data, address, values.nbytes)
-        return values
 
-    def elapsed_us(self) -> float:
-        return 40.0 + self.index
+    def elapsed_ns(self) -> float:
+        return 40_000.0 + self.index
 
 
 class FakeGraphs:
-    def __init__(self, gpus: list[FakeGpu], submit: Callable[[], None]) -> None:
-        self.launch = submit
+    def __init__(self, gpus: list[FakeGpu], executables: list[Callable[[], None]]) -> None:
+        (self.launch,) = executables
 
 
 class FakeNccl:
@@ -63,7 +66,7 @@ class FakeNccl:
         return list(devices)
 
     def alloc(self, nbytes: int) -> int:
-        return self.gpu.alloc(nbytes)
+        return self.gpu.alloc(nbytes, "NCCL")
 
     def register_symmetric(self, comms: list[int], addresses: list[int], nbytes: int, enter: object) -> None:
         self.registered = nbytes
@@ -83,6 +86,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> FakeNccl:
     library = FakeNccl()
     monkeypatch.setattr(Nccl, "load", lambda: library)
     monkeypatch.setattr(nccl, "open_gpus", lambda indices: [FakeGpu(index) for index in indices])
+    monkeypatch.setattr(nccl, "capture", lambda gpus, submit: submit)
     monkeypatch.setattr(nccl, "Graphs", FakeGraphs)
     return library
 

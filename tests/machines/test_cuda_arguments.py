@@ -2,36 +2,21 @@ import ctypes
 
 import numpy as np
 import pytest
-from numpy.typing import DTypeLike
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, Argument, Buffer, Kernel, Program
+from pcietool.machines.base import HOST, Argument, Kernel, Program
 from pcietool.machines.cuda.arguments import ArgumentBlock
+from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.ptx.model import TYPE_BYTES, Parameter
 
 WATCH_ADDRESS = 0x7000_0000_0000
+BUFFER = EmulatedMachine.open().alloc(HOST, 64, "any")
 
 
 class FakeProgram(Program):
     source = "fake.cu"
 
     def kernel(self, name: str) -> Kernel:
-        raise NotImplementedError
-
-
-class FakeBuffer(Buffer):
-    place, nbytes, address = HOST, 64, 0x7F00_DEAD_BEE0
-
-    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
-        raise NotImplementedError
-
-    def write(self, values: np.ndarray, offset: int = 0) -> None:
-        raise NotImplementedError
-
-    def fill(self, byte: int) -> None:
-        raise NotImplementedError
-
-    def free(self) -> None:
         raise NotImplementedError
 
 
@@ -50,11 +35,11 @@ def values(block: ArgumentBlock, *sizes: int) -> list[bytes]:
 
 
 def test_the_watch_comes_first_and_values_follow_the_pointers() -> None:
-    block = ArgumentBlock(kernel("u32", "u64", "f32"), WATCH_ADDRESS, (7, FakeBuffer(), 0.5))
+    block = ArgumentBlock(kernel("u32", "u64", "f32"), WATCH_ADDRESS, (7, BUFFER, 0.5))
     assert values(block, 8, 4, 8, 4) == [
         WATCH_ADDRESS.to_bytes(8, "little"),
         (7).to_bytes(4, "little"),
-        FakeBuffer.address.to_bytes(8, "little"),
+        BUFFER.address.to_bytes(8, "little"),
         bytes(ctypes.c_float(0.5)),
     ]
 
@@ -93,10 +78,10 @@ def test_values_beyond_the_edges(ptx_type: str, value: int) -> None:
     ("ptx_type", "value"),
     [
         ("u32", 1.5),
-        ("u32", FakeBuffer()),
-        ("f32", FakeBuffer()),
+        ("u32", BUFFER),
+        ("f32", BUFFER),
         ("b8[16]", 1),
-        ("b8[16]", FakeBuffer()),
+        ("b8[16]", BUFFER),
         ("b8[1]", 1),
         ("pred", 1),
         ("u32", b"1234"),

@@ -10,7 +10,7 @@ from pcietool.contract.outcomes import Outcome, WaitRecord
 from pcietool.errors import DriverError
 from pcietool.machines.cuda import rounds
 from pcietool.machines.cuda.copies import CopyQueue
-from pcietool.machines.cuda.gpu import Gpu
+from pcietool.machines.cuda.gpu import WatchedGpu
 from pcietool.machines.cuda.rounds import StuckError, run_round
 
 RECORD = WaitRecord("deadline", 0, 1, 1, 5, 4, 5, 0, 1, 1000)
@@ -69,7 +69,7 @@ def _its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(gpus: Sequence[FakeGpu], log: Log, submit: Sequence[Callable[[], None]] | None = None) -> Outcome:
     launches = [partial(log.append, ("launch", gpu.index)) for gpu in gpus]
-    return run_round(cast(Sequence[Gpu], gpus), submit or launches, 0.05, [], "spin on GPUs 0, 1")
+    return run_round(cast(Sequence[WatchedGpu], gpus), submit or launches, 0.05, [], "spin on GPUs 0, 1")
 
 
 def test_everything_is_launched_back_to_back() -> None:
@@ -138,7 +138,7 @@ class FakeQueue:
 
 def copies(gpus: Sequence[FakeGpu], queue: FakeQueue) -> Outcome:
     queues = cast(Sequence[CopyQueue], [queue])
-    return run_round(cast(Sequence[Gpu], gpus), [], 0.05, [], "copies by GPU 0", queues)
+    return run_round(cast(Sequence[WatchedGpu], gpus), [], 0.05, [], "copies by GPU 0", queues)
 
 
 def test_copy_queues_are_waited_for_too() -> None:

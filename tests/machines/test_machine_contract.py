@@ -1,13 +1,25 @@
 """What every tenant must do; the same functions on the emulator and on real GPUs."""
 
 from collections.abc import Callable, Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
 from pcietool.errors import CompileError, UsageError
-from pcietool.machines.base import HOST, Buffer, HostAgent, Launch, Machine, Place, on_device
+from pcietool.machines.base import (
+    HOST,
+    Buffer,
+    CopyStream,
+    HostAgent,
+    Launch,
+    Machine,
+    Part,
+    Place,
+    StreamCopy,
+    StreamWrite,
+    on_device,
+)
 
 DEADLINE_S = 2.0
 Alloc = Callable[..., Buffer]
@@ -65,6 +77,98 @@ def test_memory_is_zeroed_and_keeps_what_is_written(alloc: Alloc, place: Place) 
     assert not buffer.read(count=64).any()
     buffer.fill(0xA5)
     assert (buffer.read() == 0xA5).all()
+
+
+def test_accesses_beyond_a_buffer_are_refused(machine: Machine, alloc: Alloc, place: Place) -> None:
+    buffer = alloc(place, 64, "a row")
+    part = Part(buffer, 16, 32)
+    beyond: list[tuple[Callable[[], object], str]] = [
+        (lambda: buffer.read(offset=65, count=0), "a row has 64 bytes, not 0 from byte 65"),
+        (lambda: buffer.read(np.uint32, 16, offset=4), "a row has 64 bytes, not 64 from byte 4"),
+        (lambda: buffer.read(offset=-1), "a row has 64 bytes, not 65 from byte -1"),
+        (lambda: buffer.read(count=-1), "a row has 64 bytes, not -1 from byte 0"),
+        (lambda: buffer.write(np.zeros(9, np.uint64)), "a row has 64 bytes, not 72 from byte 0"),
+        (lambda: part.read(count=33), "part of a row has 32 bytes, not 33 from byte 0"),
+        (lambda: part.write(np.zeros(1, np.uint32), 30), "part of a row has 32 bytes, not 4 from byte 30"),
+        (lambda: Part(part, 8, 25), "part of a row has 32 bytes, not 25 from byte 8"),
+        (lambda: machine.copy(buffer, part, 33, "copy engine"), "part of a row has 32 bytes, not 33 from byte 0"),
+        (lambda: machine.copy(part, buffer, 33, "staged"), "part of a row has 32 bytes, not 33 from byte 0"),
+    ]
+    for refused, text in beyond:
+        with pytest.raises(UsageError, match=f"{text} on; use fewer"):
+            refused()
+    assert not buffer.read().any()
+    assert buffer.read(offset=62, dtype=np.uint32).size == 0, "what does not fit is left out"
+
+
+def test_a_part_is_a_buffer_of_its_own(alloc: Alloc, place: Place) -> None:
+    whole = alloc(place, 64)
+    part = Part(Part(whole, 8, 56), 8, 32)
+    assert part.address == whole.address + 16
+    part.fill(0xA5)
+    part.write(np.array([1, 2], np.uint32), 8)
+    assert list(part.read(np.uint32, 3, 8)) == [1, 2, 0xA5A5A5A5]
+    assert part.read().size == 32
+    assert not whole.read(count=16).any()
+    assert not whole.read(offset=48).any()
+
+
+@pytest.mark.parametrize("freed", ["whole", "part"])
+def test_freed_memory_is_not_used_again(machine: Machine, alloc: Alloc, place: Place, freed: str) -> None:
+    whole, other = machine.alloc(place, 64, "short-lived"), alloc(place, 64)
+    part = Part(whole, 0, 32)
+    kernel = machine.load_text("nothing", 'extern "C" __global__ void nothing(void*, void*) {}').kernel("nothing")
+    launch = Launch(0, kernel, 1, 1, (part,))
+    (whole if freed == "whole" else part).free()
+    for buffer in (whole, part):
+        buffer.free()  # once is enough
+        for use in (
+            buffer.read,
+            lambda: buffer.write(np.zeros(1, np.uint8)),  # noqa: B023 - called at once
+            lambda: buffer.fill(0),  # noqa: B023
+            lambda: machine.copy(other, buffer, 8, "copy engine"),  # noqa: B023
+        ):
+            with pytest.raises(UsageError, match=r"short-lived \(\d\d bytes\) was freed; free it after its last use"):
+                use()
+    with pytest.raises(UsageError, match=r"part of short-lived .* was freed"):
+        machine.run([launch], DEADLINE_S)
+
+
+def test_what_runs_beside_launches_is_checked_before_anything_starts(machine: Machine, alloc: Alloc) -> None:
+    word = alloc(HOST, 64, "word")
+    launches, base = barrier(machine, alloc)
+    beside: list[dict[str, Any]] = [
+        {"host_agents": [HostAgent(word, 61, 1)]},
+        {"copy_streams": [CopyStream(0, (StreamCopy(word, word, 65),))]},
+        {"copy_streams": [CopyStream(0, (StreamWrite(Part(word, 62, 2), 1),))]},
+    ]
+    for options in beside:
+        with pytest.raises(UsageError, match="word has"):
+            machine.run(launches, DEADLINE_S, **options)
+    assert not base.read().any()
+
+
+def test_every_round_is_announced(machine: Machine, alloc: Alloc, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[tuple[str, float]] = []
+    monkeypatch.setattr(machine, "announce", lambda what, deadline_s: heard.append((what, deadline_s)))
+    launches, _ = barrier(machine, alloc)
+    machine.run(launches, DEADLINE_S)
+    machine.graph(launches).run(1.0)
+    words = alloc(HOST, 64)
+    machine.run(launches, DEADLINE_S, copy_streams=[CopyStream(0, (StreamWrite(words, 7),))])
+    machine.run((), DEADLINE_S, copy_streams=[CopyStream(0, (StreamWrite(words, 7),))])
+    rounds = [
+        ("barrier_rounds on GPU 0", DEADLINE_S),
+        ("graph of barrier_rounds on GPU 0", 1.0),
+        ("barrier_rounds on GPU 0 with copies by GPU 0", DEADLINE_S),
+        ("copies by GPU 0", DEADLINE_S),
+    ]
+    assert heard == [one for what, deadline_s in rounds for one in ((what, deadline_s), (what, 0))]
+    weak = machine.in_random_order(1)
+    assert (weak is None) == (machine.backend == "cuda")
+    if weak is not None:
+        with weak:
+            assert weak.announce is machine.announce
 
 
 def test_too_much_memory_is_refused(machine: Machine) -> None:

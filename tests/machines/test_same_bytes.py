@@ -21,7 +21,6 @@ from pcietool.probes.signal.roles import Pair
 from pcietool.probes.watermark.pushing import Pusher
 from pcietool.probes.watermark.streams import Shape
 from pcietool.protocol.slots import GUARD_BYTES
-from pcietool.supervision.announcing import AnnouncingMachine
 
 DEADLINE_S = 2.0
 BULK_COPIES_SINCE = (9, 0)
@@ -43,29 +42,28 @@ LEFT_OUT = {
 """Buffers that may differ, and why."""
 
 
-class Keeping(AnnouncingMachine):
-    """A machine that knows what was allocated on it."""
+def contents(machine, kernel, arguments):
+    """(name, bytes) of everything that must be the same after `kernel`, in the order in which it was allocated. Slots
+    lie where each machine polls them best."""
+    kept, alloc = [], machine.alloc
 
-    def __init__(self, machine):
-        super().__init__(machine, lambda what, deadline_s: None)
-        self.kept = []
+    def keep(place, nbytes, name):
+        kept.append((name, alloc(place, nbytes, name)))
+        return kept[-1][1]
 
-    def alloc(self, place, nbytes, name):
-        self.kept.append((name, super().alloc(place, nbytes, name)))
-        return self.kept[-1][1]
-
-    def contents(self, world):
-        """(name, bytes) of everything that must be the same. Slots lie where each machine polls them best."""
-        slots = [
-            (f"slots {rank}", one.read(count=world.slot_map.padded_nbytes)[GUARD_BYTES:-GUARD_BYTES])
-            for rank, one in enumerate(world.slots)
-        ]
-        others = [
-            (name, buffer.read())
-            for name, buffer in self.kept
-            if name not in LEFT_OUT and not name.startswith("slots of rank ")
-        ]
-        return slots + others
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "alloc", keep)
+        world = kernel(machine, *arguments)
+    slots = [
+        (f"slots {rank}", one.read(count=world.slot_map.padded_nbytes)[GUARD_BYTES:-GUARD_BYTES])
+        for rank, one in enumerate(world.slots)
+    ]
+    others = [
+        (name, buffer.read()) for name, buffer in kept if name not in LEFT_OUT and not name.startswith("slots of rank ")
+    ]
+    for _, buffer in kept:
+        buffer.free()
+    return slots + others
 
 
 @pytest.fixture(params=["two fabrics", pytest.param("fabric and GPUs", marks=pytest.mark.gpu)], scope="module")
@@ -137,17 +135,11 @@ def all_reduce(machine, transport, dtype, elements, iteration=3):
 
 def differences(both, kernel, *arguments, **options):
     """Names of buffers that do not hold the same bytes after `kernel`; `others` are arguments on the second machine."""
-    kept = [Keeping(machine) for machine in both]
     others = options.pop("others", arguments)
-    contents = [
-        machine.contents(kernel(machine, *given)) for machine, given in zip(kept, (arguments, others), strict=True)
-    ]
-    for machine in kept:
-        for _, buffer in machine.kept:
-            buffer.free()
-    assert [name for name, _ in contents[0]] == [name for name, _ in contents[1]]
-    assert any(content.any() for _, content in contents[0])
-    return [name for (name, a), (_, b) in zip(*contents, strict=True) if not np.array_equal(a, b)]
+    first, second = (contents(machine, kernel, given) for machine, given in zip(both, (arguments, others), strict=True))
+    assert [name for name, _ in first] == [name for name, _ in second]
+    assert any(content.any() for _, content in first)
+    return [name for (name, a), (_, b) in zip(first, second, strict=True) if not np.array_equal(a, b)]
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -10,15 +10,15 @@ from pydantic import BaseModel
 
 from pcietool.contract.results import Observer, ProbeResult, Status
 from pcietool.errors import CompileError, UsageError
+from pcietool.machines.base import Machine
 from pcietool.machines.cuda.rounds import StuckError
-from pcietool.supervision.announcing import AnnouncingMachine
 
 
 class Config(BaseModel):
     value: int = 1
 
 
-def finished(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def finished(machine: Machine, config: Config, observer: Observer) -> None:
     sys.stdout.write("a library writes to stdout\n")
     machine.load("placement.cu")
     observer.progress("measuring")
@@ -27,33 +27,33 @@ def finished(machine: AnnouncingMachine, config: Config, observer: Observer) -> 
     observer.result(ProbeResult("finished", Status.PASS, "fine", "peer", "by hand", rows=rows, samples=samples))
 
 
-def refused(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def refused(machine: Machine, config: Config, observer: Observer) -> None:
     raise CompileError("the compiler refused it")
 
 
-def stuck_kernel(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def stuck_kernel(machine: Machine, config: Config, observer: Observer) -> None:
     raise StuckError("a kernel broke its context")
 
 
-def broken(machine: AnnouncingMachine, config: Config, observer: Observer) -> int:
+def broken(machine: Machine, config: Config, observer: Observer) -> int:
     nothing: list[int] = []
     return nothing[config.value]
 
 
-def crashes(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def crashes(machine: Machine, config: Config, observer: Observer) -> None:
     sys.stderr.write("last words\n")
     sys.stderr.flush()
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
-def silent(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def silent(machine: Machine, config: Config, observer: Observer) -> None:
     observer.result(ProbeResult("silent", Status.PASS, "first part", "host", "by hand"))
-    machine._announce("spin_forever on GPU 0", 0.2)
+    machine.announce("spin_forever on GPU 0", 0.2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(60)
 
 
-def interruptible(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def interruptible(machine: Machine, config: Config, observer: Observer) -> None:
     observer.result(ProbeResult("interruptible", Status.PASS, "first part", "host", "by hand"))
     observer.progress("now")
     time.sleep(60)
@@ -70,37 +70,37 @@ def grown(observer: Observer, transport: str = "peer") -> ProbeResult:
     return result
 
 
-def growing_then_finished(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def growing_then_finished(machine: Machine, config: Config, observer: Observer) -> None:
     result = grown(observer)
     result.verdict = "fine"
     observer.result(result)
 
 
-def growing_then_error(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def growing_then_error(machine: Machine, config: Config, observer: Observer) -> None:
     grown(observer)
     raise CompileError("the compiler refused it")
 
 
-def growing_then_interrupted(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def growing_then_interrupted(machine: Machine, config: Config, observer: Observer) -> None:
     grown(observer)
     observer.progress("now")
     time.sleep(60)
 
 
-def growing_then_silent(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def growing_then_silent(machine: Machine, config: Config, observer: Observer) -> None:
     grown(observer)
-    machine._announce("spin_forever on GPU 0", 0.2)
+    machine.announce("spin_forever on GPU 0", 0.2)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(60)
 
 
-def orphaned(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def orphaned(machine: Machine, config: Config, observer: Observer) -> None:
     observer.progress(str(os.getpid()))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     time.sleep(60)
 
 
-def usage(machine: AnnouncingMachine, config: Config, observer: Observer) -> None:
+def usage(machine: Machine, config: Config, observer: Observer) -> None:
     raise UsageError("that makes no sense")
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import CompileError, DriverError, ExitCode, NothingToRunError, PcietoolError, UsageError
-from pcietool.machines import driver_present
+from pcietool.machines.presence import driver_present
 from pcietool.supervision.child import Limits, run_in_child
 from tests.supervision.child_probes import Config
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from pcietool.machines.base import Device, HostLink, Link, NativeAtomics
 from pcietool.machines.cuda.driver import PEER_ACCESS_ALREADY_ENABLED, SUCCESS, attempt, call, failure
-from pcietool.machines.cuda.gpu import Gpu
+from pcietool.machines.cuda.gpu import Gpu, WatchedGpu, compute_capability
 from pcietool.machines.cuda.telemetry import Telemetry
+from pcietool.machines.devices import Device, HostLink, Link, NativeAtomics
 from pcietool.machines.selection import GpuIdentity
 
 
@@ -35,10 +35,7 @@ def describe_device(index: int, identity: GpuIdentity, handle: Any, telemetry: T
         name=_text(call(driver.cuDeviceGetName, 256, handle)),
         uuid=identity.uuid,
         pci=identity.pci,
-        compute_capability=(
-            _attribute("COMPUTE_CAPABILITY_MAJOR", handle),
-            _attribute("COMPUTE_CAPABILITY_MINOR", handle),
-        ),
+        compute_capability=compute_capability(handle),
         sms=_attribute("MULTIPROCESSOR_COUNT", handle),
         memory_bytes=int(call(driver.cuDeviceTotalMem, handle)),
         max_threads_per_block=_attribute("MAX_THREADS_PER_BLOCK", handle),
@@ -48,7 +45,7 @@ def describe_device(index: int, identity: GpuIdentity, handle: Any, telemetry: T
     )
 
 
-def connect(src: Gpu, dst: Gpu, telemetry: Telemetry) -> Link:
+def connect(src: WatchedGpu, dst: WatchedGpu, telemetry: Telemetry) -> Link:
     """Lets kernels on `src` access memory of `dst`, if the driver allows it, and describes this direction."""
     access = bool(call(driver.cuDeviceCanAccessPeer, src.handle, dst.handle))
     reason = None if access else "the driver reports no peer access; see `nvidia-smi topo -p2p r`"

@@ -12,7 +12,7 @@ from typing import Any
 from cuda.bindings import driver
 
 from pcietool.errors import DriverError, NothingToRunError, UsageError
-from pcietool.machines import driver_present
+from pcietool.machines.presence import driver_present
 from pcietool.machines.selection import visible_devices_note
 
 SUCCESS = 0

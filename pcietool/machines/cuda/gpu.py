@@ -1,11 +1,12 @@
-"""One GPU as this process uses it: context, stream, events, and the Watch that its kernels report to.
+"""One GPU as this process uses it: context, stream, memory, events, and the Watch that our kernels report to.
 
-Must know nothing of other GPUs, and nothing of rounds.
+Must know nothing of other GPUs, nothing of rounds, and nothing of the libraries that use it too.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ from cuda.bindings import driver
 
 from pcietool.contract.outcomes import WaitRecord
 from pcietool.errors import UsageError
-from pcietool.machines.base import Device
 from pcietool.machines.cuda.driver import NOT_READY, OUT_OF_MEMORY, SUCCESS, attempt, call, failure
+from pcietool.machines.devices import Device
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 
 _NON_BLOCKING = 1
@@ -41,25 +42,32 @@ def release_pinned_memory(memory: np.ndarray) -> None:
     call(driver.cuMemFreeHost, memory.ctypes.data)
 
 
-class Gpu:
-    """The primary context of one device. Everything here happens on its one non-blocking stream."""
+def compute_capability(handle: Any) -> tuple[int, int]:
+    major, minor = (
+        int(call(driver.cuDeviceGetAttribute, attribute, handle))
+        for attribute in (
+            driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+            driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )
+    )
+    return major, minor
 
-    def __init__(self, device: Device, handle: Any) -> None:
-        self.device = device
+
+class Gpu:
+    """The primary context of one device, which CUDA's runtime uses too. Everything here happens on its one non-blocking
+    stream."""
+
+    def __init__(self, index: int, handle: Any) -> None:
+        self.index = index
         self.handle = handle
         self.context = call(driver.cuDevicePrimaryCtxRetain, handle)
         self.make_current()
         self.stream = call(driver.cuStreamCreate, _NON_BLOCKING)
         self.began = call(driver.cuEventCreate, 0)
         self.ended = call(driver.cuEventCreate, 0)
-        self.watch_address = int(call(driver.cuMemAlloc, WATCH.itemsize))
-        self._records = pinned_memory(MAX_RECORDS * RECORD.itemsize)
-
-    @property
-    def index(self) -> int:
-        return self.device.index
 
     def make_current(self) -> None:
+        """For this thread."""
         call(driver.cuCtxSetCurrent, self.context)
 
     def synchronise(self) -> None:
@@ -67,7 +75,21 @@ class Gpu:
         self.make_current()
         call(driver.cuStreamSynchronize, self.stream)
 
-    # Memory. On the stream and waited for: a plain copy would run on a stream that ours does not wait for.
+    def alloc(self, nbytes: int, name: str) -> int:
+        """The address of device memory, not zeroed. Raises UsageError, saying what is needed and what is free, if there
+        is not enough."""
+        self.make_current()
+        code, address = attempt(driver.cuMemAlloc, nbytes)
+        if code == OUT_OF_MEMORY:
+            free, _ = call(driver.cuMemGetInfo)
+            raise UsageError(
+                f"{name} needs {nbytes} bytes on GPU {self.index}, of which {int(free)} are free; use smaller sizes"
+            )
+        if code:
+            raise failure(f"cuMemAlloc of {nbytes} bytes for {name} on GPU {self.index}", code)
+        return int(address)
+
+    # On the stream and waited for: a plain copy would run on a stream that ours does not wait for.
 
     def write(self, address: int, values: np.ndarray) -> None:
         self.make_current()
@@ -85,8 +107,6 @@ class Gpu:
         call(driver.cuMemsetD8Async, address, byte, nbytes, self.stream)
         call(driver.cuStreamSynchronize, self.stream)
 
-    # Time.
-
     def record(self, event: Any) -> None:
         self.make_current()
         call(driver.cuEventRecord, event, self.stream)
@@ -101,7 +121,22 @@ class Gpu:
     def elapsed_ns(self) -> float:
         return float(call(driver.cuEventElapsedTime, self.began, self.ended)) * 1e6
 
-    # The Watch.
+
+def open_gpus(indices: Sequence[int]) -> list[Gpu]:
+    """GPUs for a library of somebody else's, in a process of its own. Initialises CUDA, with modules loaded as the
+    library expects it: not eagerly, as ours are."""
+    call(driver.cuInit, 0)
+    return [Gpu(index, call(driver.cuDeviceGet, index)) for index in indices]
+
+
+class WatchedGpu(Gpu):
+    """A GPU of our machine: described, and with the Watch of its kernels."""
+
+    def __init__(self, device: Device, handle: Any) -> None:
+        super().__init__(device.index, handle)
+        self.device = device
+        self.watch_address = int(call(driver.cuMemAlloc, WATCH.itemsize))
+        self._records = pinned_memory(MAX_RECORDS * RECORD.itemsize)
 
     def arm_watch(self, deadline_s: float) -> None:
         """Before a round: its deadline, and no wait has given up yet."""

@@ -5,13 +5,17 @@ Must not decide when anything is launched: that is a round's business.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from cuda.bindings import driver
 
-from pcietool.errors import UsageError
+from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import Launch
 from pcietool.machines.cuda.arguments import ArgumentBlock
 from pcietool.machines.cuda.driver import call
-from pcietool.machines.cuda.gpu import Gpu
+from pcietool.machines.cuda.gpu import WatchedGpu
+from pcietool.machines.cuda.graph import Graphs, capture
 from pcietool.machines.cuda.program import cuda_program
 
 OVERLAPPING = (9, 0)
@@ -24,7 +28,7 @@ class PreparedLaunch:
     """A grid of several blocks that wait is cooperative: the driver refuses what is not resident at once. One block
     is always resident, and its plain launch is cheaper."""
 
-    def __init__(self, gpu: Gpu, launch: Launch) -> None:
+    def __init__(self, gpu: WatchedGpu, launch: Launch) -> None:
         if not 1 <= launch.block <= gpu.device.max_threads_per_block or launch.grid < 1:
             raise UsageError(
                 f"{launch.kernel.name}: cannot launch {launch.grid} blocks of {launch.block} threads; a block has 1 to"
@@ -69,3 +73,17 @@ class PreparedLaunch:
         configuration.attrs = [overlap]
         configuration.numAttrs = 1
         call(driver.cuLaunchKernelEx, configuration, function, arguments, 0)
+
+
+def record(gpus: Sequence[WatchedGpu], launches: Sequence[PreparedLaunch]) -> Graphs:
+    """A graph of its own launches for each GPU."""
+    return Graphs(gpus, [_recorded(gpu, [one for one in launches if one.gpu is gpu]) for gpu in gpus])
+
+
+def _recorded(gpu: WatchedGpu, launches: Sequence[PreparedLaunch]) -> Any:
+    try:
+        (executable,) = capture([gpu], [one.record for one in launches])
+    except DriverError:
+        # A driver may not record cooperative launches; that all blocks are resident was checked before.
+        (executable,) = capture([gpu], [one.submit_plain for one in launches])
+    return executable

@@ -15,33 +15,30 @@ from cuda.bindings import driver
 from pcietool.compiler import prefer_major
 from pcietool.contract.outcomes import Outcome
 from pcietool.errors import DriverError, UsageError
+from pcietool.machines.allocation import Allocation
 from pcietool.machines.base import (
     HOST,
     Buffer,
     CopyStream,
-    Device,
-    Graph,
     HostAgent,
-    HostLink,
     Kernel,
     Launch,
-    Link,
     Machine,
     Place,
     Program,
+    Runner,
 )
 from pcietool.machines.cuda.agents import atomic_fetch_add
 from pcietool.machines.cuda.copies import CopyQueue, copy_call
 from pcietool.machines.cuda.devices import common_name, connect, describe_device, describe_host_link, identities
 from pcietool.machines.cuda.driver import call, initialise
-from pcietool.machines.cuda.gpu import Gpu
-from pcietool.machines.cuda.graph import CudaGraph
-from pcietool.machines.cuda.launch import PreparedLaunch
-from pcietool.machines.cuda.memory import DeviceBuffer, HostBuffer
+from pcietool.machines.cuda.gpu import WatchedGpu
+from pcietool.machines.cuda.launch import PreparedLaunch, record
+from pcietool.machines.cuda.memory import DeviceAllocation, HostAllocation
 from pcietool.machines.cuda.program import CudaProgram, cuda_program
 from pcietool.machines.cuda.rounds import StuckError, run_round
 from pcietool.machines.cuda.telemetry import Telemetry
-from pcietool.machines.names import launch_names, round_names
+from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.selection import select_gpus
 
 MAX_QUEUED = 512
@@ -57,7 +54,7 @@ class CudaMachine(Machine):
 
     backend = "cuda"
 
-    def __init__(self, gpus: Sequence[Gpu], telemetry: Telemetry) -> None:
+    def __init__(self, gpus: Sequence[WatchedGpu], telemetry: Telemetry) -> None:
         super().__init__()
         self._gpus = tuple(gpus)
         self._telemetry = telemetry
@@ -83,7 +80,7 @@ class CudaMachine(Machine):
         opened = []
         for index, identity in enumerate(chosen):
             handle = call(driver.cuDeviceGet, identity.index)
-            opened.append(Gpu(describe_device(index, identity, handle, telemetry), handle))
+            opened.append(WatchedGpu(describe_device(index, identity, handle, telemetry), handle))
         return cls(opened, telemetry)
 
     def link(self, src: int, dst: int) -> Link:
@@ -101,22 +98,19 @@ class CudaMachine(Machine):
         self._refuse_if_stuck(f"load of {name}")
         return CudaProgram(self._gpus, name, text, defines)
 
-    def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
+    def _alloc(self, place: Place, nbytes: int, name: str) -> Allocation:
         self._refuse_if_stuck(f"alloc of {name}")
-        if nbytes < 1:
-            raise UsageError(f"{name}: cannot allocate {nbytes} bytes")
         if place.device is not None:
-            return DeviceBuffer(self._gpus[place.device], nbytes, name, lambda: self.stuck)
+            return DeviceAllocation(self._gpus[place.device], nbytes, name)
         self._gpus[0].make_current()
-        return HostBuffer(nbytes, name, lambda: self.stuck)
+        return HostAllocation(nbytes)
 
-    def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
-        self._refuse_if_stuck("copy")
+    def _copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
         if engine == "copy engine":
-            return self._copy(dst, src, nbytes)
+            return self._hop(dst, src, nbytes)
         bounce = self.alloc(HOST, nbytes, "bounce buffer of a staged copy")
         try:
-            return self._copy(bounce, src, nbytes) + self._copy(dst, bounce, nbytes)
+            return self._hop(bounce, src, nbytes) + self._hop(dst, bounce, nbytes)
         finally:
             bounce.free()
 
@@ -126,13 +120,13 @@ class CudaMachine(Machine):
         gpu.make_current()
         return gpu.device.sms * int(call(driver.cuOccupancyMaxActiveBlocksPerMultiprocessor, function, block, shared))
 
-    def run(
+    def _round(
         self,
+        what: str,
         launches: Sequence[Launch],
-        deadline_s: float,
-        host_agents: Sequence[HostAgent] = (),
-        copy_streams: Sequence[CopyStream] = (),
-    ) -> Outcome:
+        host_agents: Sequence[HostAgent],
+        copy_streams: Sequence[CopyStream],
+    ) -> Runner:
         if host_agents and (reason := self.missing("host_agent")):
             raise UsageError(f"no CPU thread can take part: {reason}")
         gpus, prepared = self._prepare(launches, alone=not copy_streams)
@@ -140,17 +134,15 @@ class CudaMachine(Machine):
         # Kernels first: they would otherwise start late, by as long as it takes to submit all copies.
         submit = [one.submit for one in prepared]
         submit += [queue.prepared(self._gpus, stream) for queue, stream in zip(queues, copy_streams, strict=True)]
-        what = round_names(launches, copy_streams)
-        return self._run_round(gpus, submit, deadline_s, host_agents, what, queues)
+        return lambda deadline_s: self._run_round(gpus, submit, deadline_s, host_agents, what, queues)
 
-    def graph(self, launches: Sequence[Launch]) -> Graph:
+    def _graph(self, what: str, launches: Sequence[Launch]) -> Runner:
         gpus, prepared = self._prepare(launches)
-        what = f"graph of {launch_names(launches)}"
+        graphs = record(gpus, prepared)
+        return lambda deadline_s: self._run_round(gpus, [graphs.launch], deadline_s, (), what)
 
-        def run(gpus: Sequence[Gpu], submit: Sequence[Callable[[], None]], deadline_s: float) -> Outcome:
-            return self._run_round(gpus, submit, deadline_s, (), what)
-
-        return CudaGraph(gpus, prepared, run)
+    def _in_random_order(self, seed: int) -> Machine | None:
+        return None
 
     def facts(self) -> dict[str, Any]:
         version = int(call(driver.cuDriverGetVersion))
@@ -185,7 +177,7 @@ class CudaMachine(Machine):
             self._copy_queues[device] = CopyQueue(self._gpus[device])
         return self._copy_queues[device]
 
-    def _prepare(self, launches: Sequence[Launch], alone: bool = True) -> tuple[list[Gpu], list[PreparedLaunch]]:
+    def _prepare(self, launches: Sequence[Launch], alone: bool = True) -> tuple[list[WatchedGpu], list[PreparedLaunch]]:
         """The GPUs that take part and the launches in the order given."""
         self._refuse_if_stuck("launch")
         if not launches and alone:
@@ -201,7 +193,7 @@ class CudaMachine(Machine):
 
     def _run_round(
         self,
-        gpus: Sequence[Gpu],
+        gpus: Sequence[WatchedGpu],
         submit: Sequence[Callable[[], None]],
         deadline_s: float,
         host_agents: Sequence[HostAgent],
@@ -216,7 +208,7 @@ class CudaMachine(Machine):
         self.stuck = outcome.hang is not None and outcome.hang.limit == "host join timeout"
         return outcome
 
-    def _copy(self, dst: Buffer, src: Buffer, nbytes: int) -> float:
+    def _hop(self, dst: Buffer, src: Buffer, nbytes: int) -> float:
         """One copy by a copy engine, on the source's GPU if it has one; GPU time in ns."""
         owner = src.place.device if src.place.device is not None else dst.place.device
         gpu = self._gpus[owner or 0]

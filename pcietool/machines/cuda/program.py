@@ -14,14 +14,14 @@ from pcietool.compiler import compile_source
 from pcietool.errors import CompileError, UsageError
 from pcietool.machines.base import Kernel, Program
 from pcietool.machines.cuda.driver import call
-from pcietool.machines.cuda.gpu import Gpu
+from pcietool.machines.cuda.gpu import WatchedGpu
 from pcietool.ptx.parser import parse
 
 
 class CudaProgram(Program):
     """One compile for each compute capability; each GPU holds the cubin of its own."""
 
-    def __init__(self, gpus: Sequence[Gpu], name: str, text: str, defines: Mapping[str, int]) -> None:
+    def __init__(self, gpus: Sequence[WatchedGpu], name: str, text: str, defines: Mapping[str, int]) -> None:
         self.source = name
         self.defines = dict(defines)
         architectures = sorted({gpu.device.compute_capability for gpu in gpus})
@@ -45,14 +45,14 @@ class CudaProgram(Program):
             raise CompileError(f"{self.source} has no kernel {name!r}; it has {', '.join(sorted(self._parameters))}")
         return Kernel(name, self._parameters[name], self)
 
-    def function(self, gpu: Gpu, name: str, shared: int) -> Any:
+    def function(self, gpu: WatchedGpu, name: str, shared: int) -> Any:
         """The handle on this GPU, allowed to use `shared` bytes of dynamic shared memory."""
         function = self._functions[gpu.index, name]
         if shared > self._dynamic_shared.get((gpu.index, name), 0):
             self._allow_shared(gpu, name, function, shared)
         return function
 
-    def _allow_shared(self, gpu: Gpu, name: str, function: Any, shared: int) -> None:
+    def _allow_shared(self, gpu: WatchedGpu, name: str, function: Any, shared: int) -> None:
         gpu.make_current()
         static = int(call(driver.cuFuncGetAttribute, _FUNCTION.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, function))
         limit = int(call(driver.cuDeviceGetAttribute, _SHARED_LIMIT, gpu.handle))

@@ -15,7 +15,7 @@ from pcietool.errors import DriverError
 from pcietool.machines.base import HostAgent
 from pcietool.machines.cuda.agents import AgentThread
 from pcietool.machines.cuda.copies import CopyQueue
-from pcietool.machines.cuda.gpu import Gpu
+from pcietool.machines.cuda.gpu import WatchedGpu
 
 JOIN_MARGIN_S = 2.0
 _BUSY_POLL_S = 0.002
@@ -27,7 +27,7 @@ class StuckError(DriverError):
 
 
 def run_round(
-    gpus: Sequence[Gpu],
+    gpus: Sequence[WatchedGpu],
     submit: Sequence[Callable[[], None]],
     deadline_s: float,
     host_agents: Sequence[HostAgent],
@@ -64,7 +64,7 @@ def run_round(
     return _outcome(gpus, agents, copy_queues)
 
 
-def _start(gpus: Sequence[Gpu], submit: Sequence[Callable[[], None]]) -> None:
+def _start(gpus: Sequence[WatchedGpu], submit: Sequence[Callable[[], None]]) -> None:
     for gpu in gpus:
         gpu.record(gpu.began)
     try:
@@ -75,8 +75,10 @@ def _start(gpus: Sequence[Gpu], submit: Sequence[Callable[[], None]]) -> None:
             gpu.record(gpu.ended)
 
 
-def _join(queues: Sequence[Gpu | CopyQueue], agents: Sequence[AgentThread], timeout_s: float, what: str) -> bool:
-    """Has everything ended within `timeout_s`?"""
+def _join(
+    queues: Sequence[WatchedGpu | CopyQueue], agents: Sequence[AgentThread], deadline_s: float, what: str
+) -> bool:
+    """Has everything ended within `deadline_s`?"""
     began = time.monotonic()
     running = list(queues)
     while running or any(agent.is_running for agent in agents):
@@ -85,7 +87,7 @@ def _join(queues: Sequence[Gpu | CopyQueue], agents: Sequence[AgentThread], time
         except DriverError as error:
             raise StuckError(f"{what} failed on {error}") from None
         waited = time.monotonic() - began
-        if waited > timeout_s:
+        if waited > deadline_s:
             return False
         # An agent needs the interpreter lock, so with agents the host never polls without a pause.
         if agents or waited > _BUSY_POLL_S:
@@ -93,7 +95,7 @@ def _join(queues: Sequence[Gpu | CopyQueue], agents: Sequence[AgentThread], time
     return True
 
 
-def _outcome(gpus: Sequence[Gpu], agents: Sequence[AgentThread], copy_queues: Sequence[CopyQueue]) -> Outcome:
+def _outcome(gpus: Sequence[WatchedGpu], agents: Sequence[AgentThread], copy_queues: Sequence[CopyQueue]) -> Outcome:
     elapsed = {gpu.index: gpu.elapsed_ns() for gpu in gpus}
     watches = [(gpu, *gpu.read_watch()) for gpu in gpus]
     hang = None

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pcietool.emulator.engine.engine import Engine
-from pcietool.emulator.memory import HOST
 from pcietool.emulator.order.timing import Stamp
-from pcietool.machines.base import Buffer, StreamCopy, StreamWrite
-
-WORD_BYTES = 4
+from pcietool.machines.base import WORD_BYTES, Buffer, StreamCopy, StreamWrite
 
 
 @dataclass
@@ -40,21 +37,21 @@ def start_copies(
         if isinstance(step, StreamCopy):
             engine.at(engine.now + (0 if is_first else gap_ns), copy, step)
         elif step is not None:
-            landed = _arrival(engine, gpu, _home(step.word), WORD_BYTES, coalesced=False)
+            landed = _arrival(engine, gpu, _home(engine, step.word), WORD_BYTES, coalesced=False)
             span.ended_ns = max(span.ended_ns, landed)
             engine.at(landed, store, step)
             engine.at(engine.now, next_step, False)
 
     def copy(step: StreamCopy, _: Any) -> None:
         arrived = engine.now
-        src, dst = _home(step.src), _home(step.dst)
+        src, dst = _home(engine, step.src), _home(engine, step.dst)
         if src != dst:
             arrived = _arrival(engine, src, dst, step.nbytes, coalesced=True)
         engine.at(arrived, land, step)
 
     def land(step: StreamCopy, _: Any) -> None:
         stamp = engine.order.outside(name, gpu, strong=False)
-        deliver(engine, _home(step.src), step.dst.address, step.src.read(count=step.nbytes).tobytes(), stamp)
+        deliver(engine, _home(engine, step.src), step.dst.address, step.src.read(count=step.nbytes).tobytes(), stamp)
         span.ended_ns = max(span.ended_ns, engine.now)
         next_step(False)
 
@@ -74,9 +71,9 @@ def deliver(engine: Engine, device: int, address: int, data: bytes, stamp: Stamp
     engine.loads.changed(address, len(data))
 
 
-def _home(buffer: Buffer) -> int:
+def _home(engine: Engine, buffer: Buffer) -> int:
     """The fabric's GPU whose memory it is, or HOST."""
-    return HOST if buffer.place.device is None else buffer.place.device
+    return engine.memory.find(buffer.address, 1)[0].device
 
 
 def _arrival(engine: Engine, src: int, dst: int, nbytes: int, *, coalesced: bool) -> float:

@@ -5,6 +5,7 @@ Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, Literal
@@ -20,79 +21,30 @@ from pcietool.emulator.engine.grids import DeviceState, GridSpec, resident_block
 from pcietool.emulator.engine.trace import EventTrace, TracedEngine
 from pcietool.emulator.exploring.explore import MAX_STATES, KernelExploration, Observed, explore
 from pcietool.emulator.fabric.fabric import FabricSpec, load_fabric
-from pcietool.emulator.memory import HOST, Memory, Segment
+from pcietool.emulator.memory import HOST, Memory
 from pcietool.emulator.translate.lower import Lowered
 from pcietool.errors import EmulationError, UsageError
+from pcietool.machines.allocation import Allocation
 from pcietool.machines.arguments import bit_patterns
 from pcietool.machines.base import (
     Backend,
     Buffer,
     CopyStream,
-    Device,
-    Graph,
     HostAgent,
-    HostLink,
     Kernel,
     Launch,
-    Link,
     Machine,
     Place,
     Program,
+    Runner,
 )
+from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.emulated.copies import deliver, start_copies
+from pcietool.machines.emulated.memory import EmulatedAllocation
 from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 
 DEFAULT_FABRIC = "pcie5-switch4"
-
-
-class EmulatedBuffer(Buffer):
-    """A segment of emulated memory."""
-
-    def __init__(self, machine: EmulatedMachine, place: Place, nbytes: int, name: str) -> None:
-        self.place = place
-        self.nbytes = nbytes
-        self._machine = machine
-        self._segment: Segment | None = machine.memory.alloc(
-            HOST if place.device is None else place.device, nbytes, name
-        )
-        self.address = self._segment.address
-
-    @property
-    def bytes(self) -> np.ndarray:
-        if self._segment is None:
-            raise UsageError("this memory was freed")
-        return self._segment.array()
-
-    def read(self, dtype: DTypeLike = np.uint8, count: int | None = None, offset: int = 0) -> np.ndarray:
-        kind = np.dtype(dtype)
-        count = (self.nbytes - offset) // kind.itemsize if count is None else count
-        return self.bytes[offset : offset + count * kind.itemsize].view(kind).copy()
-
-    def write(self, values: np.ndarray, offset: int = 0) -> None:
-        raw = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
-        self.bytes[offset : offset + raw.size] = raw
-
-    def fill(self, byte: int) -> None:
-        self.bytes[:] = byte
-
-    def free(self) -> None:
-        if self._segment is not None:
-            self._machine.memory.free(self._segment)
-            self._machine.allocated[self.place] -= self.nbytes
-            self._segment = None
-
-
-class EmulatedGraph(Graph):
-    """Launches that run again with the shorter gaps of a graph."""
-
-    def __init__(self, machine: EmulatedMachine, launches: Sequence[Launch]) -> None:
-        self._machine = machine
-        self._launches = tuple(launches)
-
-    def run(self, deadline_s: float) -> Outcome:
-        gap = self._machine.spec.gpu.graph_node_ns.value
-        return self._machine.run_with_gap(self._launches, deadline_s, (), gap)
 
 
 class EmulatedMachine(Machine):
@@ -120,7 +72,7 @@ class EmulatedMachine(Machine):
         self.memory = Memory(spec.gpu.count)
         self.engine = engine_of(self.memory, spec, seed, order, trace)
         self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
-        self.allocated: dict[Place, int] = {}
+        self._used: Counter[int] = Counter()
         self._gpus = tuple(gpus)
         """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
         self._states = [DeviceState(gpu, self.engine) for gpu in range(spec.gpu.count)]
@@ -171,10 +123,8 @@ class EmulatedMachine(Machine):
     def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
         return None
 
-    def in_random_order(self, seed: int) -> Machine | None:
-        machine = EmulatedMachine(self.spec, self._gpus, seed, "random")
-        machine.kernels_sha256 = self.kernels_sha256  # one run, one list
-        return machine
+    def _in_random_order(self, seed: int) -> Machine | None:
+        return EmulatedMachine(self.spec, self._gpus, seed, "random")
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -199,21 +149,21 @@ class EmulatedMachine(Machine):
         program.ptx_sha256 = {compiled.architecture: compiled.ptx_sha256}
         return program
 
-    def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
-        if nbytes <= 0:
-            raise UsageError(f"{name}: cannot allocate {nbytes} bytes")
-        home = place if place.device is None else Place(self._gpus[place.device])
-        used = self.allocated.get(home, 0)
-        free = min(int(self.spec.gpu.memory_gib * 2**30) - used, 2**32 - 1)
+    def _alloc(self, place: Place, nbytes: int, name: str) -> Allocation:
+        home = self._home(place)
+        free = min(int(self.spec.gpu.memory_gib * 2**30) - self._used[home], 2**32 - 1)
         if nbytes > free:
             where = "host memory" if place.is_host else f"GPU {place.device}"
             raise UsageError(f"{name}: {nbytes} bytes needed on {where}, {free} free (emulated)")
-        self.allocated[home] = used + nbytes
-        return EmulatedBuffer(self, home, nbytes, name)
+        return EmulatedAllocation(self.memory, self._used, home, nbytes, name)
 
-    def copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
+    def _home(self, place: Place) -> int:
+        """The fabric's GPU whose memory it is, or HOST."""
+        return HOST if place.device is None else self._gpus[place.device]
+
+    def _copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
         start = self.engine.now
-        ends = [HOST if b.place.device is None else b.place.device for b in (src, dst)]
+        ends = [self._home(buffer.place) for buffer in (src, dst)]
         hops = [(ends[0], HOST), (HOST, ends[1])] if engine == "staged" else [(ends[0], ends[1])]
         arrived = start
         for hop in hops:
@@ -231,19 +181,21 @@ class EmulatedMachine(Machine):
     def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
         return resident_blocks(self.spec.gpu, block, shared_bytes(self._lowered(kernel).function, shared))
 
-    def run(
+    def _round(
         self,
+        what: str,
         launches: Sequence[Launch],
-        deadline_s: float,
-        host_agents: Sequence[HostAgent] = (),
-        copy_streams: Sequence[CopyStream] = (),
-    ) -> Outcome:
-        return self.run_with_gap(launches, deadline_s, host_agents, self.spec.gpu.stream_node_ns.value, copy_streams)
+        host_agents: Sequence[HostAgent],
+        copy_streams: Sequence[CopyStream],
+    ) -> Runner:
+        gap_ns = self.spec.gpu.stream_node_ns.value
+        return lambda deadline_s: self.run_with_gap(launches, deadline_s, host_agents, gap_ns, copy_streams)
 
-    def graph(self, launches: Sequence[Launch]) -> Graph:
-        for launch in launches:
+    def _graph(self, what: str, launches: Sequence[Launch]) -> Runner:
+        recorded = tuple(launches)
+        for launch in recorded:
             self.check_residency(launch)
-        return EmulatedGraph(self, launches)
+        return lambda deadline_s: self.run_with_gap(recorded, deadline_s, (), self.spec.gpu.graph_node_ns.value)
 
     def run_with_gap(
         self,

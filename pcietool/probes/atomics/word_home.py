@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pcietool.machines.base import Machine, NativeAtomics, Place
+from pcietool.machines.base import Machine, Place
+from pcietool.machines.devices import NativeAtomics
 from pcietool.probes.atomics.counting import SLOTS, Form, Requesters
 from pcietool.probes.common.world import Transport
 

@@ -9,7 +9,8 @@ import pytest
 
 from pcietool.contract.results import ProbeResult, Status
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, Link, on_device
+from pcietool.machines.base import HOST, on_device
+from pcietool.machines.devices import Link
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Counter, Form, Grid, Requesters
 from pcietool.probes.atomics.probe import AtomicsConfig, judge, run

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from pcietool.contract.results import Row, Status
-from pcietool.machines.base import HOST, Device, HostLink, on_device
+from pcietool.machines.base import HOST, on_device
+from pcietool.machines.devices import Device, HostLink
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.atomics.counting import Form, Requesters
 from pcietool.probes.atomics.probe import judge

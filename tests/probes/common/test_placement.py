@@ -1,12 +1,11 @@
-"""Where slots lie: parts of buffers, and the choice of the nearest place."""
+"""Where slots lie: the choice of the nearest place."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from pcietool.errors import UsageError
-from pcietool.machines.base import Part, on_device
+from pcietool.machines.base import on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common import placement
 from pcietool.probes.common.world import World
@@ -16,20 +15,6 @@ from pcietool.probes.common.world import World
 def machine():
     with EmulatedMachine.open("h200-nvlink2") as opened:
         yield opened
-
-
-def test_a_part_is_a_buffer_of_its_own(machine):
-    whole = machine.alloc(on_device(0), 64, "whole")
-    part = Part(whole, 16, 32)
-    part.fill(0xA5)
-    part.write(np.array([1, 2], np.uint32), 8)
-    assert part.address == whole.address + 16
-    assert list(part.read(np.uint32, 2, 8)) == [1, 2]
-    assert part.read().size == 32
-    assert not whole.read(count=16).any()
-    assert not whole.read(offset=48).any()
-    with pytest.raises(UsageError, match="40 bytes from 32 on"):
-        Part(whole, 32, 40)
 
 
 def test_the_place_that_is_polled_fastest_is_taken(machine, monkeypatch):
