@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from pcietool.errors import EmulationError, PtxError
-from pcietool.machines.base import HOST, Launch, on_device
+from pcietool.machines.base import HOST, Launch, Machine, Place, on_device
+from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import ptx_program, run_ptx
 
 TILE = 4096
@@ -40,7 +41,7 @@ extern "C" __global__ void tile(Watch*, const char* from, char* to, u32 bytes, u
 """
 
 
-def move(machine, source, target, bytes_=TILE):
+def move(machine: Machine, source: Place, target: Place, bytes_: int = TILE) -> tuple[list[float], bool]:
     """[begin, read, done] in ns of one tile from place to place, and whether the bytes came through."""
     kernel = machine.load_text("tile.cu", COPY).kernel("tile")
     wanted = np.random.default_rng(1).integers(0, 256, TILE, dtype=np.uint8)
@@ -50,18 +51,18 @@ def move(machine, source, target, bytes_=TILE):
     times = machine.alloc(on_device(0), 24, "times")
     assert machine.run([Launch(0, kernel, 1, 32, (start, end, bytes_, times), shared=TILE)], 1.0).finished
     got = end.read()
-    intact = (got[:bytes_] == wanted[:bytes_]).all() and (got[bytes_:] == 0xA5).all()
-    return times.read(np.uint64).astype(float), intact
+    intact = bool((got[:bytes_] == wanted[:bytes_]).all() and (got[bytes_:] == 0xA5).all())
+    return [float(time) for time in times.read(np.uint64)], intact
 
 
 @pytest.mark.parametrize("nbytes", [16, 1008, TILE])
 @pytest.mark.parametrize("place", [on_device(0), HOST])
-def test_a_tile_arrives_byte_by_byte(machine, place, nbytes):
+def test_a_tile_arrives_byte_by_byte(machine: Machine, place: Place, nbytes: int) -> None:
     _, intact = move(machine, on_device(0), place, nbytes)
     assert intact
 
 
-def test_a_read_wait_is_not_enough(emulated):
+def test_a_read_wait_is_not_enough(emulated: EmulatedMachine) -> None:
     """The source may be reused long before the data has arrived at another GPU."""
     (begin, read, done), _ = move(emulated, on_device(0), on_device(1))
     link = emulated.spec.peer
@@ -69,7 +70,7 @@ def test_a_read_wait_is_not_enough(emulated):
     assert done - begin >= link.acknowledge_ns.value
 
 
-def test_a_larger_copy_takes_the_link_longer(emulated):
+def test_a_larger_copy_takes_the_link_longer(emulated: EmulatedMachine) -> None:
     small, large = (move(emulated, on_device(0), on_device(1), nbytes)[0] for nbytes in (16, TILE))
     assert (large[2] - large[0]) - (small[2] - small[0]) >= 0.9 * TILE / emulated.spec.peer.bandwidth_gb_s.value
 
@@ -87,22 +88,23 @@ def test_a_larger_copy_takes_the_link_longer(emulated):
         ),
     ],
 )
-def test_what_a_bulk_copy_must_not_do(emulated, body, message):
+def test_what_a_bulk_copy_must_not_do(emulated: EmulatedMachine, body: str, message: str) -> None:
     with pytest.raises(EmulationError, match=message):
         run_ptx(emulated, f"{body}\nret;", (0,) * 4, 8, registers=SHARED)
 
 
-def test_bytes_that_never_come_are_a_proved_hang(emulated):
+def test_bytes_that_never_come_are_a_proved_hang(emulated: EmulatedMachine) -> None:
     body = """mbarrier.init.shared::cta.b64 [bar], 1; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64;
         mbarrier.try_wait.parity.shared::cta.b64 %p1, [bar], 0; ret;"""
     kernel = ptx_program(body, registers=SHARED).kernel("k")
     buffers = [emulated.alloc(on_device(0), 16, name) for name in "ab"]
     outcome = emulated.run([Launch(0, kernel, 1, 1, tuple(buffers))], 0.01)
+    assert outcome.hang is not None
     assert outcome.hang.limit == "host join timeout"
     assert "64 bytes are missing" in outcome.hang.proof[0].address
 
 
-def test_waits_that_only_look(emulated):
+def test_waits_that_only_look(emulated: EmulatedMachine) -> None:
     """test_wait says at once whether the phase of a parity, or of an arrival, has ended."""
     body = """mbarrier.init.shared::cta.b64 [bar], 2;
         mbarrier.arrive.shared::cta.b64 %rd1, [bar];
@@ -116,7 +118,7 @@ def test_waits_that_only_look(emulated):
     assert run_ptx(emulated, body, registers=SHARED)[0] == 2 + 4 + 8
 
 
-def test_a_barrier_that_is_gone_is_no_barrier(emulated):
+def test_a_barrier_that_is_gone_is_no_barrier(emulated: EmulatedMachine) -> None:
     body = "mbarrier.init.shared.b64 [bar], 1; mbarrier.inval.shared.b64 [bar]; mbarrier.arrive.shared.b64 %rd1, [bar];"
     with pytest.raises(EmulationError, match="never initialised"):
         run_ptx(emulated, f"{body} ret;", registers=SHARED)
@@ -130,6 +132,6 @@ def test_a_barrier_that_is_gone_is_no_barrier(emulated):
         "mbarrier.pending_count.b64 %r1, %rd1;",
     ],
 )
-def test_other_copies_are_refused_at_load(emulated, form):
+def test_other_copies_are_refused_at_load(emulated: EmulatedMachine, form: str) -> None:
     with pytest.raises(PtxError, match="does not know"):
         run_ptx(emulated, f"{form}\nret;", registers=SHARED)

@@ -1,18 +1,23 @@
 """What each fault does to single loads, stores, atomics and fences; the healthy fabric is the control."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from pcietool.contract.outcomes import Outcome
 from pcietool.machines.base import Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
-from tests.emulator.emulated_programs import ptx_program
+from tests.emulator.emulated_programs import Words, ptx_program
 
 HEALTHY = "pcie5-switch4"
 ALL_ONES = 0xFFFFFFFF
 STORE = "st.relaxed.sys.global.u32 [%a], 7;"
 
 
-def run(fabric, body, *, writer=0, owner=1, words=1, deadline_s=0.01, **options):
+def run(
+    fabric: str, body: str, *, writer: int = 0, owner: int = 1, words: int = 1, deadline_s: float = 0.01, **options: Any
+) -> tuple[Outcome, Words, Words]:
     """Runs `body` on one thread of a GPU with %a the address of words of another one, 5 each, and %b that of two words
     of its own. Returns the outcome, the owner's words and the writer's."""
     with EmulatedMachine.open(fabric, **options) as machine:
@@ -37,14 +42,14 @@ SEEN = {
 
 
 @pytest.mark.parametrize("fabric", SEEN)
-def test_what_owner_and_writer_see(fabric):
+def test_what_owner_and_writer_see(fabric: str) -> None:
     outcome, far, near = run(fabric, WRITE_AND_READ_BACK)
     assert outcome.finished
     assert (far[0], near[0]) == SEEN[fabric]
 
 
 @pytest.mark.parametrize("fabric", ["faulty/dead-direction", "faulty/all-ones-reads"])
-def test_other_directions_and_gpus_work(fabric):
+def test_other_directions_and_gpus_work(fabric: str) -> None:
     writer, owner = (1, 0) if fabric == "faulty/dead-direction" else (2, 3)
     _, far, near = run(fabric, WRITE_AND_READ_BACK, writer=writer, owner=owner)
     assert (far[0], near[0]) == (7, 7)
@@ -53,7 +58,7 @@ def test_other_directions_and_gpus_work(fabric):
 LOOP = "mov.u32 %r1, 0; A: {}; add.u32 %r1, %r1, 1; add.u64 %a, %a, 4; setp.lt.u32 %p1, %r1, 400; @%p1 bra A; {}"
 
 
-def test_a_dropped_write_is_lost_and_hangs_no_fence():
+def test_a_dropped_write_is_lost_and_hangs_no_fence() -> None:
     body = LOOP.format("st.relaxed.sys.global.u32 [%a], 7", "fence.acq_rel.sys; st.global.u32 [%b], 1;")
     outcome, far, near = run("faulty/dropped-writes", body, words=400)
     assert outcome.finished
@@ -68,7 +73,7 @@ def test_a_dropped_write_is_lost_and_hangs_no_fence():
 
 
 @pytest.mark.parametrize("pause", ["", "nanosleep.u32 200;"])
-def test_stores_beyond_a_size_are_corrupted_unless_they_pause(pause):
+def test_stores_beyond_a_size_are_corrupted_unless_they_pause(pause: str) -> None:
     body = LOOP.format(f"{pause} st.relaxed.sys.global.u32 [%a], 8", "")
     _, far, _ = run("faulty/corrupt-beyond", body, words=400)
     if pause:
@@ -84,7 +89,7 @@ BULK = """.reg .b32 %s; mov.u32 %s, shared; st.shared.u32 [shared+{last}], 8; fe
 
 
 @pytest.mark.parametrize(("nbytes", "first_word"), [(512, 0), (528, 1)])
-def test_a_bulk_copy_that_is_too_long_is_corrupted(nbytes, first_word):
+def test_a_bulk_copy_that_is_too_long_is_corrupted(nbytes: int, first_word: int) -> None:
     body = f".shared .align 16 .b8 shared[528]; {BULK.format(last=nbytes - 4, nbytes=nbytes)}"
     outcome, far, _ = run("faulty/corrupt-beyond", body, words=132)
     assert outcome.finished
@@ -103,7 +108,7 @@ ATOMICS = {
 
 
 @pytest.mark.parametrize("fabric", ATOMICS)
-def test_atomics_meet_the_same_faults(fabric):
+def test_atomics_meet_the_same_faults(fabric: str) -> None:
     _, far, near = run(fabric, ATOMIC)
     assert (far[0], near[0]) == ATOMICS[fabric]
 
@@ -118,9 +123,10 @@ LATER = "nanosleep.u32 200000;"
 
 
 @pytest.mark.parametrize("what", STUCK)
-def test_what_waits_for_a_stuck_link_is_a_hang_that_names_thread_and_link(what):
+def test_what_waits_for_a_stuck_link_is_a_hang_that_names_thread_and_link(what: str) -> None:
     body, words = STUCK[what]
     hang = run("faulty/stuck-link", LATER + body)[0].hang
+    assert hang is not None
     assert hang.limit == "host join timeout"
     blocked = hang.proof[0]
     assert (blocked.device, blocked.block, blocked.thread) == (0, 0, 0)
@@ -131,8 +137,8 @@ def test_what_waits_for_a_stuck_link_is_a_hang_that_names_thread_and_link(what):
     assert run("faulty/stuck-link", body)[0].finished, "not stuck yet"
 
 
-def message_passing(fabric, publish, seed):
-    """What the owner sees of weakly stored data behind a flag: (data, whether the flag came)."""
+def message_passing(fabric: str, publish: str, seed: int) -> int:
+    """What the owner sees of weakly stored data behind a flag."""
     send = ptx_program(f"st.global.u32 [%a], 7; {publish}.sys.global.u32 [%b], 1; ret;").kernel("k")
     wait = ptx_program(
         "A: ld.acquire.sys.global.u32 %r1, [%b]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A;"
@@ -153,12 +159,12 @@ def message_passing(fabric, publish, seed):
         ("faulty/relaxed-ordering", "st.release", {7}),
     ],
 )
-def test_a_flag_overtakes_data_that_no_release_orders(fabric, publish, seen):
+def test_a_flag_overtakes_data_that_no_release_orders(fabric: str, publish: str, seen: set[int]) -> None:
     assert {message_passing(fabric, publish, seed) for seed in range(5)} == seen
 
 
-def test_a_slow_link_is_slow_both_ways_and_alone():
-    def elapsed(fabric, writer, owner):
+def test_a_slow_link_is_slow_both_ways_and_alone() -> None:
+    def elapsed(fabric: str, writer: int, owner: int) -> float:
         return run(fabric, WRITE_AND_READ_BACK, writer=writer, owner=owner)[0].elapsed_ns[writer]
 
     healthy = elapsed(HEALTHY, 0, 1)
@@ -168,7 +174,7 @@ def test_a_slow_link_is_slow_both_ways_and_alone():
 
 
 @pytest.mark.parametrize(("fabric", "arrives"), [(HEALTHY, True), ("faulty/dead-direction", False)])
-def test_copies_meet_the_same_faults(fabric, arrives):
+def test_copies_meet_the_same_faults(fabric: str, arrives: bool) -> None:
     with EmulatedMachine.open(fabric) as machine:
         near, far = (machine.alloc(on_device(gpu), 16, "buffer") for gpu in (0, 1))
         near.fill(3)

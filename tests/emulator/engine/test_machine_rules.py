@@ -1,10 +1,12 @@
 """The rules a kernel must keep: bounds, alignment, lifetime, barriers. Each is caught, and named, when broken."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
 from pcietool.errors import EmulationError
-from pcietool.machines.base import HOST, Launch, on_device
+from pcietool.machines.base import HOST, Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import ptx_program, run_ptx
 
@@ -39,7 +41,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("rule", BROKEN)
-def test_a_broken_rule_names_thread_and_instruction(emulated, rule):
+def test_a_broken_rule_names_thread_and_instruction(emulated: EmulatedMachine, rule: str) -> None:
     text, what = BROKEN[rule]
     with pytest.raises(EmulationError, match=what) as error:
         run_ptx(emulated, ONLY_THREAD_1 + text + "\nret;", (0,) * 4, block=2, registers=SHARED)
@@ -49,14 +51,14 @@ def test_a_broken_rule_names_thread_and_instruction(emulated, rule):
     assert "\n" not in message
 
 
-def test_kept_rules_are_fine(emulated):
+def test_kept_rules_are_fine(emulated: EmulatedMachine) -> None:
     """Negative control: the last word that there is of each."""
     text = "ld.global.u32 %r1, [%a+12]; st.shared.u32 [space+60], %r1; ld.shared.u32 %r2, [space+60]; bar.sync 15;"
     assert run_ptx(emulated, f"{text} st.global.u32 [%b], %r2; ret;", (0, 0, 0, 9), registers=SHARED)[0] == 9
 
 
 @pytest.mark.parametrize("access", ["ld.global.u32 %r1, [%a];", "st.relaxed.sys.global.u32 [%a], 1;"])
-def test_use_after_free(emulated, access):
+def test_use_after_free(emulated: EmulatedMachine, access: str) -> None:
     gone = emulated.alloc(on_device(0), 64, "short-lived")
     address = gone.address
     gone.free()
@@ -65,7 +67,7 @@ def test_use_after_free(emulated, access):
         emulated.run([Launch(0, kernel, 1, 1, (address, 0))], 0.01)
 
 
-def test_remote_and_host_memory_are_checked_too(emulated):
+def test_remote_and_host_memory_are_checked_too(emulated: EmulatedMachine) -> None:
     for place, where in ((on_device(2), "GPU 2"), (HOST, "host memory")):
         buffer = emulated.alloc(place, 64, "elsewhere")
         kernel = ptx_program("st.global.u32 [%a+64], 1; ret;").kernel("k")
@@ -73,7 +75,7 @@ def test_remote_and_host_memory_are_checked_too(emulated):
             emulated.run([Launch(0, kernel, 1, 1, (buffer, 0))], 0.01)
 
 
-def test_two_thread_counts_on_one_barrier(emulated):
+def test_two_thread_counts_on_one_barrier(emulated: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; setp.lt.u32 %p1, %r1, 32; @%p1 bra FIRST;
         bar.sync 1, 64; ret; FIRST: bar.sync 1, 96; ret;"""
     with pytest.raises(
@@ -82,7 +84,7 @@ def test_two_thread_counts_on_one_barrier(emulated):
         run_ptx(emulated, body, block=64)
 
 
-def test_named_barriers_and_arrivals(emulated):
+def test_named_barriers_and_arrivals(emulated: EmulatedMachine) -> None:
     """Warp 0 waits for warp 1's word at barrier 1; warp 1 only arrives, and warp 2 takes no part."""
     body = """mov.u32 %r1, %tid.x; shr.u32 %r2, %r1, 5; setp.eq.u32 %p1, %r2, 1; @%p1 bra WRITER;
         setp.eq.u32 %p1, %r2, 2; @%p1 ret;
@@ -91,19 +93,19 @@ def test_named_barriers_and_arrivals(emulated):
     assert run_ptx(emulated, body, block=96, registers=SHARED)[0] == 42
 
 
-def test_a_lane_that_exits_is_not_waited_for(emulated):
+def test_a_lane_that_exits_is_not_waited_for(emulated: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 3; @!%p1 bra WAIT; nanosleep.u32 1000; ret;
         WAIT: bar.warp.sync -1; st.global.u32 [%b], 7; ret;"""
     assert run_ptx(emulated, body, block=32)[0] == 7
 
 
-def test_atomics_through_generic_addresses_of_shared_memory(emulated):
+def test_atomics_through_generic_addresses_of_shared_memory(emulated: EmulatedMachine) -> None:
     body = """mov.u64 %rd2, space; cvta.shared.u64 %rd1, %rd2; atom.add.u32 %r1, [%rd1], 5;
         ld.shared.u32 %r2, [space]; st.global.u32 [%b], %r2; ret;"""
     assert run_ptx(emulated, body, registers=SHARED)[0] == 5
 
 
-def test_a_barrier_waits_for_all_threads(emulated):
+def test_a_barrier_waits_for_all_threads(emulated: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; mov.u64 %rd1, %globaltimer; setp.ne.u32 %p1, %r1, 7; @%p1 bra ON; nanosleep.u32 9000;
         ON: bar.sync 0; mov.u64 %rd2, %globaltimer; sub.u64 %rd3, %rd2, %rd1; cvt.u32.u64 %r2, %rd3;
         mul.wide.u32 %rd4, %r1, 4; add.u64 %rd5, %b, %rd4; st.global.u32 [%rd5], %r2; ret;"""
@@ -111,11 +113,11 @@ def test_a_barrier_waits_for_all_threads(emulated):
     assert (run_ptx(emulated, body.replace("nanosleep.u32 9000;", ""), outputs=64, block=64) < 1000).all()
 
 
-def test_atomics_on_one_gpu_never_lose(emulated):
+def test_atomics_on_one_gpu_never_lose(emulated: EmulatedMachine) -> None:
     assert run_ptx(emulated, "red.global.add.u32 [%b], 1; ret;", grid=10, block=64)[0] == 640
 
 
-def counted(machine, ranks, home, adds=200):
+def counted(machine: Machine, ranks: Sequence[int], home: int, adds: int = 200) -> int:
     """What a word at `home` holds after each of these GPUs added so many times, one at a time."""
     word = machine.alloc(on_device(home), 64, "word")
     body = f"""mov.u32 %r1, 0; A: atom.global.sys.add.u32 %r2, [%a], 1; add.u32 %r1, %r1, 1;
@@ -126,16 +128,18 @@ def counted(machine, ranks, home, adds=200):
     return int(word.read(np.uint32, 1)[0])
 
 
-def test_one_requester_loses_nothing(emulated):
+def test_one_requester_loses_nothing(emulated: EmulatedMachine) -> None:
     assert counted(emulated, [1], home=0) == 200
 
 
 @pytest.mark.parametrize("ranks", [(1, 2), (1, 2, 3)])
-def test_several_requesters_of_a_home_without_native_atomics_lose_all_but_one_share(emulated, ranks):
+def test_several_requesters_of_a_home_without_native_atomics_lose_all_but_one_share(
+    emulated: EmulatedMachine, ranks: tuple[int, ...]
+) -> None:
     lost = 1 - counted(emulated, ranks, home=0) / (200 * len(ranks))
     assert lost == pytest.approx(1 - 1 / len(ranks), abs=0.1)
 
 
-def test_a_native_home_loses_nothing():
+def test_a_native_home_loses_nothing() -> None:
     with EmulatedMachine.open("h200-nvlink2") as native:
         assert counted(native, (0, 1), home=0) == 400

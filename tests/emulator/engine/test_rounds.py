@@ -1,10 +1,13 @@
 """Whole rounds of the real barrier kernel: hangs, residency, determinism."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from pcietool.contract.outcomes import Outcome
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, Launch, on_device
+from pcietool.machines.base import HOST, Argument, Buffer, Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 
 NONE, DIE = 0, 1  # injections of kernels/barrier.cu
@@ -15,7 +18,7 @@ STRIDE = 128
 class Round:
     """One grid a GPU of kernels/barrier.cu, slots in the owner's memory."""
 
-    def __init__(self, machine, ranks, order=0, blocks=1, rounds=ROUNDS):
+    def __init__(self, machine: Machine, ranks: int, order: int = 0, blocks: int = 1, rounds: int = ROUNDS) -> None:
         self.machine = machine
         self.ranks = range(ranks)
         self.rounds = rounds
@@ -26,34 +29,36 @@ class Round:
         self.slots = [
             machine.alloc(on_device(rank), 2 * ranks * STRIDE, f"slots of rank {rank}") for rank in self.ranks
         ]
-        self.buffers = {}
+        self.buffers: dict[int, tuple[Buffer, ...]] = {}
         for rank in self.ranks:
             table = machine.alloc(on_device(rank), 8 * ranks, "table")
             table.write(np.array([slot.address for slot in self.slots], np.uint64))
             sizes = (4 * ranks, 8 * ranks, 4 * ranks * (rounds + 1), 16 * ranks)
             self.buffers[rank] = (table, *(machine.alloc(on_device(rank), size, "state") for size in sizes))
 
-    def launches(self, dead_rank=None, beyond_residency=False, shared=None):
+    def launches(
+        self, dead_rank: int | None = None, beyond_residency: bool = False, shared: int | None = None
+    ) -> list[Launch]:
         injection = (NONE, 0) if dead_rank is None else (DIE, dead_rank)
         launches = []
         for rank, (table, *state) in self.buffers.items():
-            arguments = (table, rank, len(self.ranks), self.rounds, *state, *injection, 1, 0)
+            arguments: tuple[Argument, ...] = (table, rank, len(self.ranks), self.rounds, *state, *injection, 1, 0)
             launches.append(
                 Launch(rank, self.kernel, self.blocks, 32, arguments, shared or 4 * (self.rounds + 1),
                        beyond_residency=beyond_residency)
             )  # fmt: skip
         return launches
 
-    def run(self, deadline_s=2.0, **options):
+    def run(self, deadline_s: float = 2.0, **options: Any) -> Outcome:
         return self.machine.run(self.launches(**options), deadline_s)
 
-    def memory(self):
+    def memory(self) -> list[bytes]:
         """Slots and sequence numbers: what does not depend on time."""
         return [buffer.read().tobytes() for buffer in (*self.slots, *(state[1] for state in self.buffers.values()))]
 
 
 @pytest.mark.parametrize("order", range(4))
-def test_a_dead_rank_is_proved_and_its_records_are_those_of_the_kernel(emulated, order):
+def test_a_dead_rank_is_proved_and_its_records_are_those_of_the_kernel(emulated: EmulatedMachine, order: int) -> None:
     barrier = Round(emulated, 4, order)
     outcome = barrier.run(dead_rank=2)
     hang = outcome.hang
@@ -74,7 +79,7 @@ def test_a_dead_rank_is_proved_and_its_records_are_those_of_the_kernel(emulated,
         assert "slots.cuh:" in wait.source or "barrier.cu:" in wait.source
 
 
-def test_the_living_finish_and_prove_nothing(emulated):
+def test_the_living_finish_and_prove_nothing(emulated: EmulatedMachine) -> None:
     """Negative control, and the machine works on after a hang."""
     barrier = Round(emulated, 4)
     assert barrier.run(dead_rank=1).hang is not None
@@ -87,14 +92,14 @@ def test_the_living_finish_and_prove_nothing(emulated):
 HALF = 100 * 1024  # bytes of shared memory: two blocks an SM
 
 
-def test_a_grid_beyond_residency_is_refused(emulated):
+def test_a_grid_beyond_residency_is_refused(emulated: EmulatedMachine) -> None:
     room = emulated.resident_blocks(0, Round(emulated, 2).kernel, 32, HALF)
     assert room == 2 * emulated.devices[0].sms
     with pytest.raises(UsageError, match=f"{room + 1} blocks of 32 threads .* holds only {room}"):
         Round(emulated, 2, blocks=room + 1).run(shared=HALF)
 
 
-def test_a_grid_beyond_residency_starves(emulated):
+def test_a_grid_beyond_residency_starves(emulated: EmulatedMachine) -> None:
     room = emulated.devices[0].sms  # of blocks that take a whole SM
     whole = 200 * 1024
     outcome = Round(emulated, 2, blocks=room + 1, rounds=1).run(0.001, shared=whole, beyond_residency=True)
@@ -103,13 +108,13 @@ def test_a_grid_beyond_residency_starves(emulated):
     assert outcome.hang.proof
 
 
-def test_a_grid_that_just_fits_does_not_starve(emulated):
+def test_a_grid_that_just_fits_does_not_starve(emulated: EmulatedMachine) -> None:
     """Negative control."""
     room = emulated.devices[0].sms
     assert Round(emulated, 2, blocks=room, rounds=1).run(0.01, shared=200 * 1024).finished
 
 
-def rounds_of(seed, order=0):
+def rounds_of(seed: int, order: int = 0) -> tuple[list[bytes], tuple[object, ...]]:
     with EmulatedMachine.open("pcie5-switch4", seed=seed) as machine:
         barrier = Round(machine, 4, order)
         outcomes = [barrier.run() for _ in range(2)]
@@ -118,7 +123,7 @@ def rounds_of(seed, order=0):
 
 
 @pytest.mark.parametrize("order", [0, 3])
-def test_a_seed_is_one_run(order):
+def test_a_seed_is_one_run(order: int) -> None:
     memory, times = rounds_of(1, order)
     assert rounds_of(1, order) == (memory, times)
     other_memory, other_times = rounds_of(2, order)
@@ -153,7 +158,9 @@ extern "C" __global__ void two_words(Watch* watch, u32 rank, u32* words, u32 fir
 @pytest.mark.parametrize("pause_ns", [100, 900, 20_000])
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("home", [0, -1], ids=["local", "host"])
-def test_a_loop_that_polls_two_words_sees_each_with_its_own_value(emulated, first, pause_ns, home):
+def test_a_loop_that_polls_two_words_sees_each_with_its_own_value(
+    emulated: EmulatedMachine, first: int, pause_ns: int, home: int
+) -> None:
     kernel = emulated.load_text(f"two_words{first}{pause_ns}{home}.cu", TWO_WORDS).kernel("two_words")
     words = emulated.alloc(on_device(0) if home == 0 else HOST, 512, "words")
     seen = emulated.alloc(on_device(0), 8, "seen")

@@ -1,11 +1,13 @@
 """The memory events of small kernels: what is noted, in which order, and that noting changes nothing."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pcietool.emulator.engine.trace import EventTrace
+from pcietool.contract.outcomes import Outcome
+from pcietool.emulator.engine.trace import EventTrace, TraceEvent
 from pcietool.emulator.memory import HOST
 from pcietool.machines import base
 from pcietool.machines.base import Launch, on_device
@@ -18,7 +20,14 @@ WAIT = "A: ld.acquire.sys.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 br
 STAY = "st.relaxed.sys.global.u32 [%b], 7; ret;"
 
 
-def run(sender, trace=None, fabric="pcie5-switch4", waiter=None, block=1, deadline_s=0.01):
+def run(
+    sender: str,
+    trace: EventTrace | None = None,
+    fabric: str = "pcie5-switch4",
+    waiter: str | None = None,
+    block: int = 1,
+    deadline_s: float = 0.01,
+) -> Outcome:
     """Runs `sender` on GPU 0, and `waiter`, if there is one, on GPU 1: %a is a slot on GPU 1, %b two words of the GPU
     itself. Returns the outcome."""
     with EmulatedMachine.open(fabric, [0, 1], trace=trace) as machine:
@@ -30,24 +39,29 @@ def run(sender, trace=None, fabric="pcie5-switch4", waiter=None, block=1, deadli
         return machine.run(launches, deadline_s)
 
 
-def traced(*arguments, limit=1000, **options):
+def traced(sender: str, limit: int = 1000, **options: Any) -> EventTrace:
     trace = EventTrace(limit)
-    run(*arguments, trace=trace, **options)
+    run(sender, trace, **options)
     return trace
 
 
-def only(trace, what):
+def only(trace: EventTrace, what: str) -> TraceEvent:
     [event] = [event for event in trace.events if event.what == what]
     return event
 
 
-def test_a_signal_is_issued_and_lands_before_its_waiter_wakes():
+def duration_of(event: TraceEvent) -> float:
+    assert event.duration_ns is not None
+    return event.duration_ns
+
+
+def test_a_signal_is_issued_and_lands_before_its_waiter_wakes() -> None:
     trace = traced(SEND, waiter=WAIT)
     issued, landed, woken = (only(trace, what) for what in ("store issued", "store landed", "poll woken"))
     parked = only(trace, "poll parked")
-    assert issued.time_ns + issued.duration_ns < landed.time_ns <= woken.time_ns
+    assert issued.time_ns + duration_of(issued) < landed.time_ns <= woken.time_ns
     assert parked.time_ns < landed.time_ns
-    assert parked.time_ns + parked.duration_ns == woken.time_ns
+    assert parked.time_ns + duration_of(parked) == woken.time_ns
     assert [event.value for event in (issued, landed, woken)] == [7, 7, 7]
     assert {event.address for event in (issued, landed, parked, woken)} == {"'slot'+0 on GPU 1"}
     assert issued.thread == landed.thread == (0, 0, 0)
@@ -55,10 +69,10 @@ def test_a_signal_is_issued_and_lands_before_its_waiter_wakes():
     assert (issued.place, landed.place) == (None, 1)
     assert "st.release.sys.global.u32 [%a], 7" in issued.source
     assert "ld.acquire" in woken.source
-    assert issued.duration_ns >= 630, "a release waits for its fence"
+    assert duration_of(issued) >= 630, "a release waits for its fence"
 
 
-def test_without_a_remote_store_nothing_lands():
+def test_without_a_remote_store_nothing_lands() -> None:
     """Negative control of the test above."""
     names = [event.what for event in traced(STAY).events]
     assert names == ["store issued"]
@@ -73,27 +87,27 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("what", EVENTS)
-def test_each_kind_has_its_value_and_takes_time(what):
+def test_each_kind_has_its_value_and_takes_time(what: str) -> None:
     body, value = EVENTS[what]
     event = only(traced(body), what)
     assert event.value == value
-    assert event.duration_ns > 0
+    assert duration_of(event) > 0
     assert event.kernel == "k"
 
 
-def test_every_thread_passes_a_barrier():
+def test_every_thread_passes_a_barrier() -> None:
     events = traced("bar.sync 0; ret;", block=64).events
     assert {event.what for event in events} == {"barrier passed"}
     assert {event.thread[2] for event in events} == set(range(64))
     assert len({event.time_ns for event in events}) == 1
 
 
-def test_noting_changes_no_time():
+def test_noting_changes_no_time() -> None:
     for fabric in ("pcie5-switch4", "faulty/relaxed-ordering"):
         assert run(SEND, fabric=fabric, waiter=WAIT) == run(SEND, EventTrace(), fabric, WAIT)
 
 
-def test_events_beyond_the_limit_are_counted():
+def test_events_beyond_the_limit_are_counted() -> None:
     whole = traced(SEND, waiter=WAIT)
     part = traced(SEND, waiter=WAIT, limit=2)
     assert part.events == whole.events[:2]
@@ -101,26 +115,27 @@ def test_events_beyond_the_limit_are_counted():
     assert whole.left_out == 0
 
 
-def test_what_never_ends_has_no_duration():
+def test_what_never_ends_has_no_duration() -> None:
     later = "nanosleep.u32 200000;"
     read = f"{later} ld.relaxed.sys.global.u32 %r1, [%a]; st.global.u32 [%b], %r1; ret;"
     assert only(traced(read, fabric="faulty/stuck-link"), "load").duration_ns is None
     assert only(traced(read), "load").duration_ns is not None
 
 
-def test_a_lost_store_lands_elsewhere():
+def test_a_lost_store_lands_elsewhere() -> None:
     event = only(traced(SEND, fabric="faulty/dead-direction"), "store landed")
-    assert "lost on the way" in event.address
+    assert "lost on the way" in (event.address or "")
 
 
 # -- as a file --------------------------------------------------------------------------------------------------------
 
 
-def document(trace):
-    return json.loads("".join(trace_lines(trace, {"command": "test"})))
+def document(trace: EventTrace) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads("".join(trace_lines(trace, {"command": "test"})))
+    return found
 
 
-def test_the_file_is_json_with_a_process_a_gpu_and_a_track_a_thread():
+def test_the_file_is_json_with_a_process_a_gpu_and_a_track_a_thread() -> None:
     found = document(traced(SEND, waiter=WAIT))
     names = {event["pid"]: event["args"]["name"] for event in found["traceEvents"] if event["name"] == "process_name"}
     assert list(names.values()) == ["GPU 0", "GPU 1"]
@@ -142,12 +157,12 @@ def test_the_file_is_json_with_a_process_a_gpu_and_a_track_a_thread():
     }
 
 
-def test_a_file_without_events_or_with_a_part_of_them_is_json_too():
+def test_a_file_without_events_or_with_a_part_of_them_is_json_too() -> None:
     assert document(EventTrace())["traceEvents"] == []
     assert document(traced(SEND, waiter=WAIT, limit=1))["otherData"]["complete"] is False
 
 
-def test_host_memory_is_a_process_of_its_own():
+def test_host_memory_is_a_process_of_its_own() -> None:
     trace = EventTrace()
     with EmulatedMachine.open("pcie5-switch4", [0], trace=trace) as machine:
         there = machine.alloc(base.HOST, 8, "mapped")

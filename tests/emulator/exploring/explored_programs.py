@@ -10,7 +10,7 @@ import numpy as np
 
 from pcietool import data
 from pcietool.emulator.exploring.explore import MAX_STATES, KernelExploration
-from pcietool.machines.base import Launch, on_device
+from pcietool.machines.base import Argument, Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.protocol.slots import SlotMap
 
@@ -52,7 +52,7 @@ def barrier(edit: Edit | None, rounds: int = 2) -> KernelExploration:
                 table.write(np.array([buffer.address for buffer in buffers], np.uint64))
             local = machine.alloc(on_device(rank), 16, "arrival counters")
             seen.append(machine.alloc(on_device(rank), 8 * rounds, "what was seen"))
-            arguments = (*tables, rank, rounds, local, seen[rank])
+            arguments: tuple[Argument, ...] = (*tables, rank, rounds, local, seen[rank])
             launches.append(Launch(rank, program.kernel("barrier_payload"), 1, 2, arguments))
         # A rank writes its own part of what was seen, behind the other's.
         return machine.explore(launches, [(buffer, np.uint32, 2 * rounds) for buffer in seen])

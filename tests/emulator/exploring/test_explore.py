@@ -1,38 +1,42 @@
 """Exploring PTX kernels: the same outcomes as litmus tests, what a missing link shows, hangs, refusals."""
 
 import re
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pcietool.emulator.exploring.explore import KernelExploration
 from pcietool.errors import EmulationError, UsageError
 from pcietool.litmus.explore import explore
 from pcietool.litmus.text.library import find, load
-from pcietool.machines.base import Launch, on_device
+from pcietool.litmus.text.program import LitmusTest
+from pcietool.machines.base import Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.barrier.kernel import DROP, NO_INJECTION, Barrier, BarrierConfig
 from pcietool.probes.common.world import World
 from tests.emulator.emulated_programs import ptx_program
-from tests.emulator.exploring.explored_programs import LINK_REMOVED, WHOLE, election
+from tests.emulator.exploring.explored_programs import LINK_REMOVED, WHOLE, Case, election
 from tests.emulator.litmus_kernels import is_translatable, ptx_outcomes
 
 LITMUS_TESTS = [test for test in map(load, find(["all"])) if is_translatable(test)]
 
 
 @pytest.fixture
-def two_gpus():
+def two_gpus() -> Iterator[EmulatedMachine]:
     with EmulatedMachine.open("h200-nvlink2", [0, 1]) as machine:
         yield machine
 
 
 @pytest.mark.parametrize("test", LITMUS_TESTS, ids=lambda test: test.name)
-def test_kernels_have_the_outcomes_of_the_litmus_test_they_are_made_from(test):
+def test_kernels_have_the_outcomes_of_the_litmus_test_they_are_made_from(test: LitmusTest) -> None:
     outcomes, _ = ptx_outcomes(test)
     assert outcomes == set(explore(test).outcomes)
 
 
 @pytest.mark.parametrize("case", WHOLE, ids=lambda case: case.name)
-def test_a_whole_kernel_is_explored_to_the_end_without_a_broken_outcome(case):
+def test_a_whole_kernel_is_explored_to_the_end_without_a_broken_outcome(case: Case) -> None:
     found = case.explore(case.edit)
     assert (found.complete, found.hung) == (True, 0)
     assert found.outcomes
@@ -40,7 +44,7 @@ def test_a_whole_kernel_is_explored_to_the_end_without_a_broken_outcome(case):
 
 
 @pytest.mark.parametrize("case", LINK_REMOVED, ids=lambda case: case.name)
-def test_a_kernel_with_a_link_removed_has_a_broken_outcome(case):
+def test_a_kernel_with_a_link_removed_has_a_broken_outcome(case: Case) -> None:
     found = case.explore(case.edit)
     broken = [outcome for outcome in found.outcomes if case.broken(outcome)]
     assert found.complete
@@ -49,7 +53,7 @@ def test_a_kernel_with_a_link_removed_has_a_broken_outcome(case):
     assert any(re.search(r"though a later store exists|initial value", line) for line in lines)
 
 
-def test_an_execution_reads_as_one_line_a_step():
+def test_an_execution_reads_as_one_line_a_step() -> None:
     found = election(("<AcquireSys>", "<RelaxedSys>"), producers=1, consumers=1)
     steps = [re.sub(r" \(PTX line \d+: ([\w.]+) .*?\),", r" \1,", line) for line in found.example((0,))]
     assert steps == [
@@ -62,17 +66,17 @@ def test_an_execution_reads_as_one_line_a_step():
     ]
 
 
-def barrier_rounds(machine, injection):
+def barrier_rounds(machine: Machine, injection: int) -> list[Launch]:
     barrier = Barrier(machine, World.build(machine, "peer", 2, rows=2), "publishing", BarrierConfig(), inject=True)
     return barrier.rounds(1, injection, rank=1, round_=1)
 
 
-def test_the_barrier_kernel_with_whole_warps_ends_in_every_execution(two_gpus):
+def test_the_barrier_kernel_with_whole_warps_ends_in_every_execution(two_gpus: EmulatedMachine) -> None:
     found = two_gpus.explore(barrier_rounds(two_gpus, NO_INJECTION))
     assert (found.complete, found.hung, list(found.outcomes)) == (True, 0, [()])
 
 
-def test_a_dropped_signal_hangs_and_says_how(two_gpus):
+def test_a_dropped_signal_hangs_and_says_how(two_gpus: EmulatedMachine) -> None:
     found = two_gpus.explore(barrier_rounds(two_gpus, DROP))
     assert (found.complete, found.outcomes) == (True, {})
     assert found.hung
@@ -83,7 +87,7 @@ def test_a_dropped_signal_hangs_and_says_how(two_gpus):
 
 
 @pytest.mark.parametrize(("bound", "complete"), [(1_000_000, True), (50, False)])
-def test_whoever_stops_at_the_bound_says_so(bound, complete):
+def test_whoever_stops_at_the_bound_says_so(bound: int, complete: bool) -> None:
     found = election(None, producers=2, consumers=2, max_states=bound)
     assert (found.complete, found.states <= bound + 10) == (complete, True)
 
@@ -102,7 +106,7 @@ extern "C" __global__ void count(Watch*, u32* word, u32* shared_sum) {
 
 
 @pytest.mark.parametrize(("sync", "sums"), [("__syncthreads();", {2}), ("", {1, 2})])
-def test_shared_memory_belongs_to_its_block(two_gpus, sync, sums):
+def test_shared_memory_belongs_to_its_block(two_gpus: EmulatedMachine, sync: str, sums: set[int]) -> None:
     program = two_gpus.load_text("count.cu", '#include "slots.cuh"\n' + COUNT.replace("SYNC", sync))
     word, shared_sum = two_gpus.alloc(on_device(0), 4, "word"), two_gpus.alloc(on_device(0), 8, "sums")
     launch = Launch(0, program.kernel("count"), 2, 2, (word, shared_sum))
@@ -112,7 +116,7 @@ def test_shared_memory_belongs_to_its_block(two_gpus, sync, sums):
 
 
 @pytest.mark.parametrize(("fabric", "sums"), [("h200-nvlink2", {2}), ("pcie5-switch4", {1, 2})])
-def test_atomics_lose_updates_where_the_link_has_no_native_ones(fabric, sums):
+def test_atomics_lose_updates_where_the_link_has_no_native_ones(fabric: str, sums: set[int]) -> None:
     with EmulatedMachine.open(fabric, [0, 1]) as machine:
         word = machine.alloc(on_device(0), 8, "word")
         kernel = ptx_program("atom.add.acq_rel.sys.global.u32 %r1, [%a], 1; ret;").kernel("k")
@@ -120,20 +124,20 @@ def test_atomics_lose_updates_where_the_link_has_no_native_ones(fabric, sums):
     assert set(found.outcomes) == {(total,) for total in sums}
 
 
-def explored_ptx(machine, body, threads=2, **options):
+def explored_ptx(machine: EmulatedMachine, body: str, threads: int = 2, **options: Any) -> KernelExploration:
     memory = machine.alloc(on_device(0), 64, "memory")
     launch = Launch(0, ptx_program(body, **options).kernel("k"), 1, threads, (memory, memory))
     return machine.explore([launch], [(memory, np.uint32, 4)])
 
 
-def test_a_vector_is_not_read_as_one(two_gpus):
+def test_a_vector_is_not_read_as_one(two_gpus: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra WRITE;
     ld.global.v2.u32 {%r2, %r3}, [%a]; st.global.v2.u32 [%a+8], {%r2, %r3}; ret;
     WRITE: mov.u32 %r4, 1; st.global.v2.u32 [%a], {%r4, %r4}; ret;"""
     assert {outcome[2:] for outcome in explored_ptx(two_gpus, body).outcomes} == {(0, 0), (0, 1), (1, 0), (1, 1)}
 
 
-def test_a_warp_vote_hands_values_on_but_nothing_that_was_seen(two_gpus):
+def test_a_warp_vote_hands_values_on_but_nothing_that_was_seen(two_gpus: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, 1;
     @%p1 st.global.u32 [%a], %r2;
     ORDER
@@ -145,7 +149,7 @@ def test_a_warp_vote_hands_values_on_but_nothing_that_was_seen(two_gpus):
     assert {outcome[1:3] for outcome in explored_ptx(two_gpus, ordered).outcomes} == {(1, 1)}
 
 
-def test_a_wait_that_is_done_again_with_nothing_between_does_not_hang(two_gpus):
+def test_a_wait_that_is_done_again_with_nothing_between_does_not_hang(two_gpus: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra WRITE; mov.u32 %r5, 0;
     AGAIN: ld.relaxed.sys.global.u32 %r2, [%a]; setp.ne.u32 %p2, %r2, 1; @%p2 bra AGAIN;
     add.u32 %r5, %r5, 1; setp.ne.u32 %p3, %r5, 3; @%p3 bra AGAIN;
@@ -155,7 +159,7 @@ def test_a_wait_that_is_done_again_with_nothing_between_does_not_hang(two_gpus):
     assert ({outcome[:2] for outcome in found.outcomes}, found.hung) == ({(1, 3)}, 0)
 
 
-def test_a_wait_without_deadline_hangs_though_it_counts(two_gpus):
+def test_a_wait_without_deadline_hangs_though_it_counts(two_gpus: EmulatedMachine) -> None:
     body = """mov.u32 %r5, 0;
     AGAIN: add.u32 %r5, %r5, 1; ld.relaxed.sys.global.u32 %r2, [%a]; setp.ne.u32 %p2, %r2, 1; @%p2 bra AGAIN;
     st.global.u32 [%a+4], %r5; ret;"""
@@ -163,7 +167,7 @@ def test_a_wait_without_deadline_hangs_though_it_counts(two_gpus):
     assert (found.complete, found.outcomes, found.hung) == (True, {}, 1)
 
 
-def test_a_thread_that_loops_for_ever_keeps_no_other_from_its_steps(two_gpus):
+def test_a_thread_that_loops_for_ever_keeps_no_other_from_its_steps(two_gpus: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 1; @%p1 bra WRITE;
     LOOK: ld.volatile.shared.u32 %r2, [flag]; setp.eq.u32 %p2, %r2, 0; @%p2 bra LOOK; ret;
     WRITE: mov.u32 %r4, 1; st.volatile.shared.u32 [flag], %r4; st.global.u32 [%a], %r4; ret;"""
@@ -186,7 +190,9 @@ def test_a_thread_that_loops_for_ever_keeps_no_other_from_its_steps(two_gpus):
         ("mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bar.sync 1, 32; bar.sync 1, 64; ret;", "thread counts"),
     ],
 )
-def test_what_cannot_be_explored_is_an_error_that_names_the_instruction(two_gpus, body, message):
+def test_what_cannot_be_explored_is_an_error_that_names_the_instruction(
+    two_gpus: EmulatedMachine, body: str, message: str | None
+) -> None:
     if message is None:
         assert explored_ptx(two_gpus, body).hung
         return
@@ -195,7 +201,7 @@ def test_what_cannot_be_explored_is_an_error_that_names_the_instruction(two_gpus
     assert "PTX line" in str(raised.value)
 
 
-def test_two_launches_on_one_gpu_are_refused(two_gpus):
+def test_two_launches_on_one_gpu_are_refused(two_gpus: EmulatedMachine) -> None:
     launches = barrier_rounds(two_gpus, NO_INJECTION)
     with pytest.raises(UsageError, match="2 launches on GPU 0"):
         two_gpus.explore([launches[0], launches[0]])

@@ -3,11 +3,12 @@
 import random
 import tomllib
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from pcietool import data
-from pcietool.emulator.fabric.fabric import Fabric, Figure, load_fabric, packaged_fabrics
+from pcietool.emulator.fabric.fabric import Fabric, Figure, Route, load_fabric, packaged_fabrics
 from pcietool.errors import ConfigError
 
 KNOWN = ["h200-nvlink2", "pcie5-switch4", "pcie5-switch8", "pcie5-switch16", "pcie5-two-roots8", "faulty/stuck-link"]
@@ -15,12 +16,12 @@ HEALTHY = [name for name in packaged_fabrics() if "/" not in name]
 FAULTY = [name for name in packaged_fabrics() if name.startswith("faulty/")]
 
 
-def text_of(name):
+def text_of(name: str) -> str:
     return (data.configs_dir() / "fabrics" / f"{name}.toml").read_text()
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_packaged_fabrics_load_and_say_where_every_figure_comes_from(name):
+def test_packaged_fabrics_load_and_say_where_every_figure_comes_from(name: str) -> None:
     spec = load_fabric(name)
     assert spec.name == name
     base = tomllib.loads(text_of(name)).get("base", name)
@@ -34,27 +35,28 @@ def test_packaged_fabrics_load_and_say_where_every_figure_comes_from(name):
 
 
 @pytest.mark.parametrize("name", FAULTY)
-def test_faulty_fabrics_have_the_figures_of_their_base(name):
+def test_faulty_fabrics_have_the_figures_of_their_base(name: str) -> None:
     spec, base = load_fabric(name), load_fabric(tomllib.loads(text_of(name))["base"])
     assert spec.name == name
+    assert spec.fault is not None
     assert f"faulty/{spec.fault.kind}" == name
     assert base.fault is None
     same = {"name": base.name, "description": base.description, "fault": None}
     assert spec.model_copy(update=same) == base
 
 
-def test_the_known_fabrics_are_packaged_and_the_faulty_ones_come_last():
+def test_the_known_fabrics_are_packaged_and_the_faulty_ones_come_last() -> None:
     assert set(KNOWN) <= set(packaged_fabrics())
     assert packaged_fabrics() == HEALTHY + FAULTY
 
 
-def broken(tmp_path, text):
+def broken(tmp_path: Path, text: str) -> Path:
     path = tmp_path / "mine.toml"
     path.write_text(text)
     return path
 
 
-def error_of(path):
+def error_of(path: Path | str) -> str:
     with pytest.raises(ConfigError) as error:
         load_fabric(str(path))
     message = str(error.value)
@@ -103,7 +105,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("fault", BROKEN)
-def test_a_broken_fabric_is_one_line_that_names_file_and_key(tmp_path, fault):
+def test_a_broken_fabric_is_one_line_that_names_file_and_key(tmp_path: Path, fault: str) -> None:
     text, key = BROKEN[fault]
     path = broken(tmp_path, text)
     message = error_of(path)
@@ -111,12 +113,12 @@ def test_a_broken_fabric_is_one_line_that_names_file_and_key(tmp_path, fault):
     assert key in message
 
 
-def test_the_whole_file_loads(tmp_path):
+def test_the_whole_file_loads(tmp_path: Path) -> None:
     """Negative control of the faults above."""
     assert load_fabric(str(broken(tmp_path, FABRIC))).gpu.count == 4
 
 
-def test_a_base_is_changed_key_by_key(tmp_path):
+def test_a_base_is_changed_key_by_key(tmp_path: Path) -> None:
     base = load_fabric("pcie5-switch4")
     text = STUCK[: STUCK.index("[fault]")] + '[peer]\njitter = 0.5\nflush_ns = { value = 1, source = "measured" }\n'
     changed = load_fabric(str(broken(tmp_path, text)))
@@ -125,7 +127,7 @@ def test_a_base_is_changed_key_by_key(tmp_path):
     assert (as_before, changed.gpu, changed.host) == (base.peer, base.gpu, base.host)
 
 
-def test_unknown_fabrics_list_the_known_ones(tmp_path):
+def test_unknown_fabrics_list_the_known_ones(tmp_path: Path) -> None:
     for name in ("pcie9", tmp_path / "absent.toml", tmp_path):
         message = error_of(name)
         assert str(name) in message
@@ -137,19 +139,19 @@ GOOD_ROOTS = "roots = [[0, 1, 2, 3], [4, 5, 6, 7]]"
 
 
 @pytest.mark.parametrize("roots", ["[[0, 1, 2, 3], [4, 5, 6]]", "[[0, 1, 2, 3], [3, 4, 5, 6, 7]]", "[[0], [8]]"])
-def test_roots_cover_all_gpus_once(tmp_path, roots):
+def test_roots_cover_all_gpus_once(tmp_path: Path, roots: str) -> None:
     assert GOOD_ROOTS in ROOTS
     assert "each of the 8 GPUs once" in error_of(broken(tmp_path, ROOTS.replace(GOOD_ROOTS, f"roots = {roots}")))
 
 
-def test_roots_need_a_cross_link(tmp_path):
+def test_roots_need_a_cross_link(tmp_path: Path) -> None:
     without = tomllib.loads(ROOTS)["cross"]
     assert without
     text = ROOTS[: ROOTS.index("[cross]")] + ROOTS[ROOTS.index("[host]") :]
     assert "[cross]" in error_of(broken(tmp_path, text))
 
 
-def test_pairs_under_different_roots_cross():
+def test_pairs_under_different_roots_cross() -> None:
     spec = load_fabric("pcie5-two-roots8")
     assert spec.link_between(0, 3) is spec.peer
     assert spec.link_between(3, 4) is spec.cross
@@ -161,11 +163,11 @@ def test_pairs_under_different_roots_cross():
 
 
 @pytest.fixture
-def route():
+def route() -> Route:
     return Fabric(load_fabric("pcie5-switch4"), seed=1).routes[0, 1]
 
 
-def test_posted_writes_never_overtake(route):
+def test_posted_writes_never_overtake(route: Route) -> None:
     rng = random.Random(0)
     now, arrivals = 0.0, []
     for _ in range(1000):
@@ -175,19 +177,19 @@ def test_posted_writes_never_overtake(route):
     assert all(later - earlier < 10_000 for earlier, later in pairwise(arrivals))
 
 
-def test_a_read_pushes_the_writes_before_it(route):
+def test_a_read_pushes_the_writes_before_it(route: Route) -> None:
     for now in range(0, 10_000, 10):
         landed = route.write(now, 4096, coalesced=True)
         assert route.request(now) >= landed
 
 
-def test_an_idle_link_takes_its_latency(route):
+def test_an_idle_link_takes_its_latency(route: Route) -> None:
     """Negative control: without a write before it a request is not held up."""
     assert route.request(0) == pytest.approx(600, rel=0.06)
     assert route.write(100_000, 4, coalesced=False) - 100_000 == pytest.approx(560, rel=0.06)
 
 
-def test_a_sender_out_of_credit_waits(route):
+def test_a_sender_out_of_credit_waits(route: Route) -> None:
     assert route.stall(0) == 0
     route.write(0, 64 * 1024, coalesced=True)  # 1.2 us of a 55 GB/s link
     assert route.stall(0) == 0
@@ -197,7 +199,7 @@ def test_a_sender_out_of_credit_waits(route):
     assert route.stall(1_000_000) == 0
 
 
-def test_bytes_take_as_long_as_the_bandwidth_says(route):
+def test_bytes_take_as_long_as_the_bandwidth_says(route: Route) -> None:
     first = route.write(0, 4, coalesced=False)
     last = first
     for _ in range(1000):
@@ -205,8 +207,8 @@ def test_bytes_take_as_long_as_the_bandwidth_says(route):
     assert 32768 * 1000 / (last - first) == pytest.approx(55 / (1 + 24 / 256), rel=0.01)
 
 
-def test_the_seed_decides_jitter():
-    def arrivals(seed):
+def test_the_seed_decides_jitter() -> None:
+    def arrivals(seed: int) -> list[float]:
         route = Fabric(load_fabric("pcie5-switch4"), seed).routes[0, 1]
         return [route.write(1000 * n, 4, coalesced=False) for n in range(20)]
 

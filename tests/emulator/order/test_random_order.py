@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from pcietool.contract.outcomes import UnorderedAccess
+from pcietool.emulator.engine.engines import Order
 from pcietool.machines.base import HOST, Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
-from tests.emulator.emulated_programs import ptx_program
+from tests.emulator.emulated_programs import Words, ptx_program
 from tests.emulator.order.message_passing import (
     BLOCKS,
     BROKEN,
@@ -20,13 +22,16 @@ from tests.emulator.order.message_passing import (
 )
 
 SEEDS = range(6)
+Unordered = tuple[UnorderedAccess, ...]
 MANY_SEEDS = range(60)
 SHARED = ".shared .align 128 .b8 tile[512];\n.shared .align 8 .b64 full;"
 THREE = ("u64", "u64", "u64")
 PLACES = {"at the consumer": on_device(1), "at the producer": on_device(0), "in host memory": HOST}
 
 
-def pass_messages(replaced, seed, place="at the consumer", order="random"):
+def pass_messages(
+    replaced: dict[str, str], seed: int, place: str = "at the consumer", order: Order = "random"
+) -> tuple[Words, Unordered]:
     """What each thread of GPU 1 read of what GPU 0 wrote, and what was reported."""
     with EmulatedMachine.open("pcie5-switch4", seed=seed, order=order) as machine:
         data, flag = machine.alloc(PLACES[place], 4 * WORDS, "data"), machine.alloc(on_device(1), 128, "flag")
@@ -41,12 +46,13 @@ def pass_messages(replaced, seed, place="at the consumer", order="random"):
         ]
         outcome = machine.run(launches, 0.01)
         assert outcome.finished
-        return got.read(np.uint32), outcome.unordered
+        words: Words = got.read(np.uint32)
+        return words, outcome.unordered
 
 
 @pytest.mark.parametrize("name", [*SOUND, *BULK_SOUND])
 @pytest.mark.parametrize("place", PLACES)
-def test_what_is_ordered_is_neither_stale_nor_reported(name, place):
+def test_what_is_ordered_is_neither_stale_nor_reported(name: str, place: str) -> None:
     for seed in SEEDS:
         got, unordered = pass_messages({**SOUND, **BULK_SOUND}[name], seed, place)
         assert (got == 1).all(), f"seed {seed}"
@@ -55,7 +61,7 @@ def test_what_is_ordered_is_neither_stale_nor_reported(name, place):
 
 @pytest.mark.parametrize("name", [*BROKEN, *BULK_BROKEN])
 @pytest.mark.parametrize("place", PLACES)
-def test_a_missing_link_is_reported_by_every_seed(name, place):
+def test_a_missing_link_is_reported_by_every_seed(name: str, place: str) -> None:
     for seed in SEEDS[:3]:
         _, unordered = pass_messages({**BROKEN, **BULK_BROKEN}[name], seed, place)
         assert unordered, f"seed {seed}"
@@ -63,11 +69,11 @@ def test_a_missing_link_is_reported_by_every_seed(name, place):
 
 
 @pytest.mark.parametrize("name", [name for name in BROKEN if name != "weak signal"])
-def test_a_missing_link_makes_some_seed_read_old_data(name):
+def test_a_missing_link_makes_some_seed_read_old_data(name: str) -> None:
     assert any((pass_messages(BROKEN[name], seed)[0] != 1).any() for seed in MANY_SEEDS)
 
 
-def test_timing_order_shows_nothing_of_it():
+def test_timing_order_shows_nothing_of_it() -> None:
     """Negative control: the same broken program, as fast as the fabric is, happens to work."""
     got, unordered = pass_messages(BROKEN["wait that acquires from its own GPU"], 0, order="timing")
     assert (got == 1).all()
@@ -77,7 +83,7 @@ def test_timing_order_shows_nothing_of_it():
 # -- the report -------------------------------------------------------------------------------------------------------
 
 
-def test_the_report_names_both_sides():
+def test_the_report_names_both_sides() -> None:
     _, unordered = pass_messages(BROKEN["relaxed wait"], 0)
     (read,) = unordered
     assert (read.kind, read.device, read.block, read.count) == ("read", 1, 0, WORDS)
@@ -88,21 +94,21 @@ def test_the_report_names_both_sides():
     assert "st.global.u32 [%rd3], 1" in read.by_source
 
 
-def test_a_write_over_what_another_thread_may_still_read_is_reported():
+def test_a_write_over_what_another_thread_may_still_read_is_reported() -> None:
     """The next message, stored without hearing from the reader."""
     again = f"{PARTS['publish']} nanosleep.u32 20000; st.global.u32 [%rd3], 2;"
     _, unordered = pass_messages({"publish": again}, 0)
     assert {one.kind for one in unordered} == {"overwrite"}
 
 
-def run_alone(text, *, gpus=(0,), block=1):
+def run_alone(text: str, *, gpus: tuple[int, ...] = (0,), block: int = 1) -> tuple[int, Unordered]:
     """A kernel with %a and %b on GPU 0: the first word that it left at %b, and what was reported."""
     with EmulatedMachine.open("h200-nvlink2", order="random") as machine:
         buffers = tuple(machine.alloc(on_device(0), 256, name) for name in "ab")
         kernel = ptx_program(text, "random").kernel("k")
         outcome = machine.run([Launch(gpu, kernel, 1, block, buffers) for gpu in gpus], 0.01)
         assert outcome.finished
-        return buffers[1].read(np.uint32)[0], outcome.unordered
+        return int(buffers[1].read(np.uint32)[0]), outcome.unordered
 
 
 THREAD_WORD = """mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.x; mad.lo.u32 %r4, %r2, %r3, %r1;
@@ -130,20 +136,20 @@ THREAD_WORD = """mov.u32 %r1, %tid.x; mov.u32 %r2, %ctaid.x; mov.u32 %r3, %ntid.
         ("bar.arrive 1, 64; st.global.u32 [%rd2], 1; bar.sync 2; ld.global.u32 %r5, [%a];", 32, False),
     ],
 )
-def test_what_threads_of_one_block_share(text, block, reported):
+def test_what_threads_of_one_block_share(text: str, block: int, reported: bool) -> None:
     """Races of equal size, of different sizes, and neighbours that are none."""
     _, unordered = run_alone(f"{THREAD_WORD} {text} ret;", block=block)
     assert bool(unordered) == reported
 
 
 @pytest.mark.parametrize(("scope", "reported"), [("gpu", True), ("sys", False)])
-def test_a_counter_of_two_gpus_needs_system_scope(scope, reported):
+def test_a_counter_of_two_gpus_needs_system_scope(scope: str, reported: bool) -> None:
     count, unordered = run_alone(f"red.relaxed.{scope}.global.add.u32 [%b], 1; ret;", gpus=(0, 1), block=32)
     assert count == 64
     assert bool(unordered) == reported
 
 
-def test_a_launch_has_seen_all_that_came_before_it():
+def test_a_launch_has_seen_all_that_came_before_it() -> None:
     text = f"{THREAD_WORD} ld.global.u32 %r5, [%a+4]; st.global.u32 [%rd3], %r5; st.global.u32 [%rd2], 5; ret;"
     with EmulatedMachine.open("pcie5-switch4", order="random") as machine:
         a, b = (machine.alloc(on_device(1), 256, name) for name in "ab")
@@ -178,7 +184,7 @@ VECTOR_PASSING = """ld.param.u64 %rd1, [p3]; mov.u64 %rd5, 1; mov.u64 %rd6, 2; m
 
 
 @pytest.mark.parametrize("name", VECTORS)
-def test_a_vector_is_torn_and_a_scalar_is_not(name):
+def test_a_vector_is_torn_and_a_scalar_is_not(name: str) -> None:
     """Strong accesses are never reported; a torn vector is a wrong value."""
     store, load = VECTORS[name]
     narrow = "cvt.u32.u64 %r6, %rd6; cvt.u32.u64 %r7, %rd7;" if "%rd7" in load else ""
@@ -203,10 +209,10 @@ READ_TWO = """mov.u32 %r1, 0; LOOK: {load} %r2, [%a]; add.u32 %r1, %r1, 1; setp.
 
 
 @pytest.mark.parametrize("load", ["ld.relaxed.sys.global.u32", "ld.acquire.sys.global.u32"])
-def test_two_readers_may_disagree_on_the_order_of_two_writers(load):
+def test_two_readers_may_disagree_on_the_order_of_two_writers(load: str) -> None:
     """Each sees one write, and after it not the other."""
 
-    def second_reads(seed):
+    def second_reads(seed: int) -> tuple[int, int]:
         with EmulatedMachine.open("pcie5-switch4", seed=seed, order="random") as machine:
             x, y, first, second = (machine.alloc(on_device(gpu), 64, "word") for gpu in (0, 1, 2, 3))
             write, read = (
@@ -222,8 +228,8 @@ def test_two_readers_may_disagree_on_the_order_of_two_writers(load):
     assert any(second_reads(seed) == (0, 0) for seed in range(400))
 
 
-def test_the_seed_decides():
-    def run(seed):
+def test_the_seed_decides() -> None:
+    def run(seed: int) -> tuple[list[int], Unordered]:
         got, unordered = pass_messages(BROKEN["relaxed signal"], seed)
         return got.tolist(), unordered
 

@@ -4,6 +4,7 @@ PCIETOOL_RANDOM_ORDER_PROGRAMS sets how many random programs of each kind run.
 """
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,7 @@ STRAIGHT = [path for path in packaged() if is_straight(load(path))]
 
 
 @pytest.mark.parametrize("with_rmws", [False, True], ids=["loads-stores-fences", "rmws"])
-def test_random_programs_show_only_what_the_model_allows(with_rmws):
+def test_random_programs_show_only_what_the_model_allows(with_rmws: bool) -> None:
     for number in range(PROGRAMS):
         text = random_program(number, with_rmws, longest=4)
         test = parse_litmus(text)
@@ -31,7 +32,7 @@ def test_random_programs_show_only_what_the_model_allows(with_rmws):
 
 
 @pytest.mark.parametrize("path", STRAIGHT, ids=lambda path: path.stem)
-def test_packaged_tests_show_only_what_the_model_allows(path):
+def test_packaged_tests_show_only_what_the_model_allows(path: Path) -> None:
     test = load(path)
     allowed = explore(test).outcomes
     assert {run_once(test, seed) for seed in range(SEEDS)} <= set(allowed)
@@ -49,7 +50,7 @@ def test_packaged_tests_show_only_what_the_model_allows(path):
         "wrc-no-release-gpus",
     ],
 )
-def test_some_seed_shows_the_weak_outcome(name):
+def test_some_seed_shows_the_weak_outcome(name: str) -> None:
     test = next(load(path) for path in packaged() if path.stem == name)
     items = test.question.items
     assert any(

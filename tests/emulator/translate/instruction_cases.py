@@ -4,6 +4,7 @@ A line is `form operands -> result`, all hexadecimal; a form in braces stands fo
 A line that ends in ` ?` expects what no document promises and no GPU has shown yet.
 """
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,18 +29,18 @@ class Case:
     confirmed: bool = True
 
     @property
-    def instruction(self):
+    def instruction(self) -> str:
         """The form, with the operand that must be a number."""
         return f"{self.form} {self.operands[-1]:#x}" if self.form in LAST_IS_A_NUMBER else self.form
 
-    def agrees(self, seen):
+    def agrees(self, seen: int) -> bool:
         """Is this number the result?"""
         if self.results[0] == "nan":
             return seen & NAN_64 == NAN_64 and seen & (1 << 52) - 1 != 0
         return seen == int(self.results[0], 16)
 
 
-def read_cases(family):
+def read_cases(family: str) -> Iterator[Case]:
     """All cases of one file, in order."""
     for line in (FOLDER / f"{family}.txt").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -50,20 +51,20 @@ def read_cases(family):
                 yield Case(single, numbers, tuple(results.rstrip(" ?").split()), not results.endswith("?"))
 
 
-def by_form(family):
+def by_form(family: str) -> dict[str, list[Case]]:
     """Cases by instruction: those of one can share a kernel."""
-    forms = {}
+    forms: dict[str, list[Case]] = {}
     for case in read_cases(family):
         forms.setdefault(case.instruction, []).append(case)
     return forms
 
 
-def register_type(kind):
+def register_type(kind: str) -> str:
     """The register that holds a value of a PTX type; bytes live in 16-bit ones."""
     return "pred" if kind == "pred" else f"b{max(2, TYPE_BYTES[kind]) * 8}"
 
 
-def signature(form, operands):
+def signature(form: str, operands: int) -> tuple[str, list[str]]:
     """(result register, operand registers) of an instruction form."""
     opcode, *modifiers = form.split(".")
     own = register_type(modifiers[-1])
@@ -88,7 +89,7 @@ def signature(form, operands):
     return own, [own] * operands
 
 
-def kernel_of(name, form, operands):
+def kernel_of(name: str, form: str, operands: int) -> str:
     """A kernel in which thread t computes `form` of input[4 t ..] into output[t]."""
     form, *constant = form.split()
     result, sources = signature(form, operands - len(constant))
@@ -111,7 +112,7 @@ def kernel_of(name, form, operands):
     )
 
 
-def kernels_of(forms):
+def kernels_of(forms: Mapping[str, Sequence[Case]]) -> str:
     """CUDA text with kernel f0, f1, .. for the forms in order."""
     kernels = (kernel_of(f"f{n}", form, len(cases[0].operands)) for n, (form, cases) in enumerate(forms.items()))
     return HEAD + "".join(kernels)

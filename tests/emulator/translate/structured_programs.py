@@ -8,10 +8,14 @@ A program works on four 32-bit registers. Statements are tuples:
     ("return", r)                  if bit 2 of register r is set
 """
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 from hypothesis import strategies as st
 
+Program = list[Any]
+"""Of statements."""
 REGISTERS = 4
 OPERATIONS = {
     "add.u32": lambda a, b: a + b & 0xFFFFFFFF,
@@ -28,7 +32,7 @@ jumps = st.one_of(
 )
 
 
-def _blocks(inner):
+def _blocks(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     return st.lists(inner, max_size=4)
 
 
@@ -44,7 +48,7 @@ programs = st.lists(statements, min_size=1, max_size=6)
 
 
 class _Break(Exception):
-    def __init__(self, levels):
+    def __init__(self, levels: int) -> None:
         self.levels = levels
 
 
@@ -52,12 +56,12 @@ class _Return(Exception):
     pass
 
 
-def interpret(program, values):
+def interpret(program: Program, values: Sequence[int]) -> tuple[list[int], int]:
     """The registers at the end, and how many assignments were made."""
     state = [*values]
     steps = 0
 
-    def run(body, depth):
+    def run(body: Program, depth: int) -> None:
         nonlocal steps
         for statement in body:
             match statement:
@@ -87,16 +91,16 @@ class Writer:
     """Writes a program as PTX. Blocks are lists of lines that end with an unconditional jump or return, so they can
     stand in any order behind the first."""
 
-    def __init__(self):
-        self.blocks = {}
+    def __init__(self) -> None:
+        self.blocks: dict[str, list[str]] = {}
         self.counters = 0
 
-    def label(self):
+    def label(self) -> str:
         name = f"L{len(self.blocks)}"
         self.blocks[name] = []
         return name
 
-    def body(self, statements_, current, loops):
+    def body(self, statements_: Program, current: str, loops: list[str]) -> str:
         """Appends to block `current`; returns the block in which the text goes on."""
         for statement in statements_:
             match statement:
@@ -118,7 +122,7 @@ class Writer:
                     self.blocks[current] += [f"and.b32 %t, %v{r}, 4;", "setp.ne.u32 %q, %t, 0;", *self.leave("@%q ")]
         return current
 
-    def branch(self, current, r, bit, yes, no):
+    def branch(self, current: str, r: int, bit: int, yes: str, no: str) -> None:
         self.blocks[current] += [
             f"and.b32 %t, %v{r}, {bit};",
             "setp.ne.u32 %q, %t, 0;",
@@ -126,7 +130,7 @@ class Writer:
             f"bra.uni {yes};",
         ]
 
-    def loop(self, count, inner, current, loops):
+    def loop(self, count: int, inner: Program, current: str, loops: list[str]) -> str:
         counter, self.counters = f"%c{self.counters}", self.counters + 1
         head, body, end = self.label(), self.label(), self.label()
         self.blocks[current] += [f"mov.u32 {counter}, {count};", f"bra {head};"]
@@ -136,12 +140,12 @@ class Writer:
         return end
 
     @staticmethod
-    def leave(guard):
+    def leave(guard: str) -> list[str]:
         """Stores everything (under the guard) and returns."""
         stores = [f"{guard}st.global.u32 [%b+{4 * r}], %v{r};" for r in range(REGISTERS)]
         return [*stores, f"{guard}st.global.u32 [%b+{4 * REGISTERS}], %steps;", f"{guard}ret;"]
 
-    def text(self, program, order):
+    def text(self, program: Program, order: Callable[[list[str]], list[str]]) -> str:
         """`order(labels)` says in which order the blocks behind the first stand."""
         start = self.label()
         self.blocks[start] += [f"ld.global.u32 %v{r}, [%a+{4 * r}];" for r in range(REGISTERS)]
@@ -151,5 +155,5 @@ class Writer:
         return "\n".join(line for label in labels for line in (f"{label}:", *self.blocks[label]))
 
     @property
-    def registers(self):
+    def registers(self) -> str:
         return f".reg .b32 %v<{REGISTERS}>, %c<{self.counters + 1}>, %t, %steps;\n.reg .pred %q;"

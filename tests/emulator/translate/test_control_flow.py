@@ -1,5 +1,9 @@
 """Lowered control flow does what the PTX says, whatever its shape."""
 
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,19 +13,23 @@ from pcietool.emulator.translate.lower import lower
 from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.machines.emulated.program import EmulatedProgram
+from pcietool.ptx.model import Function
 from tests.emulator.emulated_programs import ptx_kernel, ptx_program, run_ptx
-from tests.emulator.translate.structured_programs import REGISTERS, Writer, interpret, programs
+from tests.emulator.translate.structured_programs import REGISTERS, Program, Writer, interpret, programs
 
 words = st.integers(0, 0xFFFFFFFF)
+BlockOrder = Callable[[list[str]], list[str]]
 
 
 @pytest.fixture(scope="module")
-def machine():
+def machine() -> Iterator[EmulatedMachine]:
     with EmulatedMachine.open("h200-nvlink2") as opened:
         yield opened
 
 
-def run_with_registers(machine, program, values, order):
+def run_with_registers(
+    machine: EmulatedMachine, program: Program, values: tuple[int, ...], order: BlockOrder
+) -> list[int]:
     writer = Writer()
     text = writer.text(program, order)
     seen = run_ptx(machine, text, values, REGISTERS + 1, registers=writer.registers, deadline_s=1.0)
@@ -30,13 +38,20 @@ def run_with_registers(machine, program, values, order):
 
 @settings(max_examples=60, deadline=None)
 @given(program=programs, values=st.tuples(*[words] * REGISTERS), shuffle=st.randoms(use_true_random=False))
-def test_random_programs_do_what_python_does(machine, program, values, shuffle):
+def test_random_programs_do_what_python_does(
+    machine: EmulatedMachine, program: Program, values: tuple[int, ...], shuffle: Random
+) -> None:
     expected, steps = interpret(program, values)
-    for order in (list, lambda labels: labels[::-1], lambda labels: shuffle.sample(labels, len(labels))):
+    orders: tuple[BlockOrder, ...] = (
+        list,
+        lambda labels: labels[::-1],
+        lambda labels: shuffle.sample(labels, len(labels)),
+    )
+    for order in orders:
         assert run_with_registers(machine, program, values, order) == [*expected, steps]
 
 
-def test_the_comparison_sees_a_difference(machine):
+def test_the_comparison_sees_a_difference(machine: EmulatedMachine) -> None:
     """Negative control: one operation more in the PTX than in what Python interprets."""
     program = [("loop", 3, [("set", 0, 0, 1, "add.u32")])]
     expected, steps = interpret(program, (0, 5, 0, 0))
@@ -88,25 +103,25 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_shapes(machine, shape):
+def test_shapes(machine: EmulatedMachine, shape: str) -> None:
     body, expected = SHAPES[shape]
     assert run_ptx(machine, body)[0] == expected
 
 
-def test_a_kernel_without_requests_ends(machine):
+def test_a_kernel_without_requests_ends(machine: EmulatedMachine) -> None:
     assert run_ptx(machine, "mov.u32 %r1, 1; ret;")[0] == 0
 
 
-def test_registers_that_differ_only_in_the_percent_sign(machine):
+def test_registers_that_differ_only_in_the_percent_sign(machine: EmulatedMachine) -> None:
     body = "{ .reg .b32 r1; mov.u32 %r1, 1; mov.u32 r1, 2; st.global.u32 [%b], %r1; } ret;"
     assert run_ptx(machine, body)[0] == 1
 
 
-def function_of(body, **options):
+def function_of(body: str, **options: Any) -> Function:
     return ptx_program(body, **options).module.entries["k"]
 
 
-def test_loops_and_cases():
+def test_loops_and_cases() -> None:
     function = function_of(SHAPES["out of two loops at once"][0])
     cases = Cases.of(function)
     assert len(natural_loops(function)) == 2
@@ -114,7 +129,7 @@ def test_loops_and_cases():
     assert cases.spans == ((1, 2), (2, 2))
 
 
-def test_cycles_are_silent_only_without_what_asks():
+def test_cycles_are_silent_only_without_what_asks() -> None:
     function = function_of("""
         HEAD: setp.eq.u32 %p1, %r1, 0; @%p1 bra NEXT;
         st.relaxed.sys.global.u32 [%b], 1;
@@ -135,7 +150,7 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("kind", ENDLESS)
-def test_an_endless_program_ends_as_an_error(emulated, kind):
+def test_an_endless_program_ends_as_an_error(emulated: EmulatedMachine, kind: str) -> None:
     emulated.engine.max_events = 2000
     with pytest.raises(EmulationError, match="endless program"):
         run_ptx(emulated, ENDLESS[kind], registers=".shared .align 4 .b32 word;", deadline_s=1e9)
@@ -168,7 +183,7 @@ UNKNOWN = {
 
 
 @pytest.mark.parametrize("what", UNKNOWN)
-def test_what_the_emulator_does_not_know_is_an_error_at_load(what):
+def test_what_the_emulator_does_not_know_is_an_error_at_load(what: str) -> None:
     text, named = UNKNOWN[what]
     ptx = ptx_kernel(f"mov.u32 %r1, 0;\n{text}\nret;", registers=".local .b32 own;").replace(
         ".visible", ".const .b32 constants = 5;\n.global .b32 variable;\n.func module_function() { ret; }\n.visible"
@@ -181,13 +196,13 @@ def test_what_the_emulator_does_not_know_is_an_error_at_load(what):
     assert text.rstrip(";") in message
 
 
-def test_the_same_program_without_it_loads():
+def test_the_same_program_without_it_loads() -> None:
     """Negative control."""
     parameters = ptx_program("mov.u32 %r1, 0;\nret;").kernel("k").parameters
     assert [parameter.type for parameter in parameters] == ["u64", "u64", "u64"]
 
 
-def test_every_line_of_generated_code_knows_its_instruction():
+def test_every_line_of_generated_code_knows_its_instruction() -> None:
     lowered = lower(function_of("mov.u32 %r1, 5; st.global.u32 [%b], %r1; ret;"))
     texts = lowered.source.splitlines()
     named = {lowered.instructions[n].opcode for n, text in enumerate(texts, 1) if n in lowered.instructions and text}

@@ -4,6 +4,7 @@ The same kernels run on real GPUs (marker gpu): there a failing case is a wrong 
 """
 
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from pcietool.emulator.translate import isa
 from pcietool.emulator.translate.accesses import FLOAT_SUMS
 from pcietool.emulator.translate.instructions import BARRIER_VOTES, MATCHES, SHUFFLES, VOTES
-from pcietool.machines.base import Launch
+from pcietool.machines.base import Buffer, Launch, Machine
 from tests.emulator.emulated_programs import run
 from tests.emulator.translate.instruction_cases import FORMS_OF_ONE_INSTRUCTION, HEAD, by_form, kernels_of, read_cases
 
@@ -21,7 +22,7 @@ OTHERWISE_TESTED = {"cvta.shared.u64", "cvta.to.shared.u64", "activemask.b32"}
 
 
 @pytest.mark.parametrize("family", FORMS_OF_ONE_INSTRUCTION)
-def test_results_are_those_of_the_isa(machine, buffers, family):
+def test_results_are_those_of_the_isa(machine: Machine, buffers: list[Buffer], family: str) -> None:
     forms = by_form(family)
     program = machine.load_text(f"{family}.cu", kernels_of(forms))
     wrong = []
@@ -39,7 +40,7 @@ def test_results_are_those_of_the_isa(machine, buffers, family):
     assert not wrong, "\n".join(wrong)
 
 
-def test_other_operands_give_another_result(machine, buffers):
+def test_other_operands_give_another_result(machine: Machine, buffers: list[Buffer]) -> None:
     """Negative control: what is compared is what the instruction made of these very operands."""
     case = next(case for case in read_cases("integer") if case.form == "add.u32")
     program = machine.load_text("control.cu", kernels_of({"add.u32": [case]}))
@@ -49,22 +50,22 @@ def test_other_operands_give_another_result(machine, buffers):
     assert seen == 7 != int(case.results[0], 16)
 
 
-def forms_with_cases():
+def forms_with_cases() -> set[str]:
     return {case.form for family in FORMS_OF_ONE_INSTRUCTION for case in read_cases(family)}
 
 
-def rows_without_cases(table):
+def rows_without_cases(table: Iterable[str]) -> list[str]:
     return [row for row in table if not forms_with_cases() | OTHERWISE_TESTED >= set(isa.expand(row))]
 
 
-def test_every_row_of_the_table_has_its_cases():
+def test_every_row_of_the_table_has_its_cases() -> None:
     missing = rows_without_cases(isa.ALU)
     assert not missing, f"a new row comes with an instruction test in instructions/: {', '.join(missing)}"
     cvt_of_integers = {f"cvt.{to}.{source}" for to, source in itertools.product(isa.CONVERTIBLE, repeat=2)}
     assert forms_with_cases() <= set(isa.ALU_FORMS) | cvt_of_integers, "cases of forms that no row knows"
 
 
-def test_a_row_without_cases_is_found():
+def test_a_row_without_cases_is_found() -> None:
     """Negative control, down to one form of a row."""
     assert rows_without_cases({"add.{INT}": "", "add.{INT,f16}": "", "frob.{b32}": ""}) == [
         "add.{INT,f16}",
@@ -72,7 +73,7 @@ def test_a_row_without_cases_is_found():
     ]
 
 
-def test_every_other_operation_has_its_cases():
+def test_every_other_operation_has_its_cases() -> None:
     rmw = {case.form.split(".", 1)[1] for case in read_cases("read_modify_write")}
     assert {form.split(".")[0] for form in rmw} == set(isa.RMW)
     assert {f"add.{kind}" for kind in FLOAT_SUMS} <= rmw
@@ -108,7 +109,7 @@ RED = """
 """
 
 
-def rmw_kernel(name, form, space, operands):
+def rmw_kernel(name: str, form: str, space: str, operands: int) -> str:
     """Output: what atom returned, the word after atom, the word after red."""
     _, kind, type_ = form.split(".")
     word, register = ("u64", "l") if type_.endswith("64") else ("u32", "r")
@@ -136,7 +137,7 @@ def rmw_kernel(name, form, space, operands):
     ("space", "families"),
     [("global", ("read_modify_write", "read_modify_write_global")), ("shared", ("read_modify_write",))],
 )
-def test_read_modify_writes(machine, buffers, space, families):
+def test_read_modify_writes(machine: Machine, buffers: list[Buffer], space: str, families: tuple[str, ...]) -> None:
     forms = [(form, cases) for family in families for form, cases in by_form(family).items()]
     kernels = (rmw_kernel(f"f{n}", form, space, len(cases[0].operands)) for n, (form, cases) in enumerate(forms))
     program = machine.load_text(f"{space}.cu", HEAD + "".join(kernels))
@@ -164,7 +165,7 @@ extern "C" __global__ void own_red(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_a_thread_sees_its_own_red(machine, buffers):
+def test_a_thread_sees_its_own_red(machine: Machine, buffers: list[Buffer]) -> None:
     buffers[1].fill(0)
     run(machine, machine.load_text("own_red.cu", HEAD + OWN_RED).kernel("own_red"), buffers, 1)
     assert buffers[1].read(np.uint64, 1)[0] == 1
@@ -189,7 +190,7 @@ extern "C" __global__ void generic(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_generic_addresses(machine, buffers):
+def test_generic_addresses(machine: Machine, buffers: list[Buffer]) -> None:
     kernel = machine.load_text("generic.cu", HEAD + GENERIC).kernel("generic")
     buffers[0].write(np.array([0x123456789ABCDEF0], np.uint64))
     run(machine, kernel, buffers, 1)
@@ -208,7 +209,7 @@ extern "C" __global__ void places(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_threads_know_where_they_are(machine, buffers):
+def test_threads_know_where_they_are(machine: Machine, buffers: list[Buffer]) -> None:
     kernel = machine.load_text("places.cu", HEAD + PLACES).kernel("places")
     assert machine.run([Launch(0, kernel, 3, 40, tuple(buffers))], DEADLINE_S).finished
     seen = buffers[1].read(np.uint64, 6 * 120).reshape(120, 6).tolist()
@@ -231,7 +232,7 @@ extern "C" __global__ void clocks(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_clocks_run_together(machine, buffers):
+def test_clocks_run_together(machine: Machine, buffers: list[Buffer]) -> None:
     kernel = machine.load_text("clocks.cu", HEAD + CLOCKS).kernel("clocks")
     run(machine, kernel, buffers, 1)
     nanoseconds, cycles, short_cycles = (int(value) for value in buffers[1].read(np.uint64, 3))

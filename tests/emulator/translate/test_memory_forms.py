@@ -1,11 +1,14 @@
 """Loads, stores and what orders them, form by form: instructions/memory.txt and synchronisation.txt on any machine."""
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import pytest
 
 from pcietool.emulator.translate import isa
+from pcietool.machines.base import Buffer, Machine
 from tests.emulator.emulated_programs import run
-from tests.emulator.translate.instruction_cases import CONSTRAINTS, FOLDER, HEAD, read_cases, register_type
+from tests.emulator.translate.instruction_cases import CONSTRAINTS, FOLDER, HEAD, Case, read_cases, register_type
 
 VECTOR_LENGTHS = {"v2": 2, "v4": 4}
 PLACES = {
@@ -51,7 +54,7 @@ extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
 """
 
 
-def kernel_of(name, form):
+def kernel_of(name: str, form: str) -> str:
     """A kernel that loads from two words made of input[0..1], or stores input[0..] to them; results in output."""
     opcode, *modifiers = form.split(".")
     count = next((VECTOR_LENGTHS[m] for m in modifiers if m in VECTOR_LENGTHS), 1)
@@ -77,7 +80,7 @@ def kernel_of(name, form):
     )
 
 
-def wrong_results(machine, buffers, cases, text_name):
+def wrong_results(machine: Machine, buffers: list[Buffer], cases: Sequence[Case], text_name: str) -> Iterator[str]:
     text = HEAD + "".join(kernel_of(f"f{n}", case.form) for n, case in enumerate(cases))
     program = machine.load_text(text_name, text)
     for number, case in enumerate(cases):
@@ -89,20 +92,20 @@ def wrong_results(machine, buffers, cases, text_name):
 
 
 @pytest.mark.parametrize("opcode", ["ld", "st"])
-def test_loads_and_stores(machine, buffers, opcode):
+def test_loads_and_stores(machine: Machine, buffers: list[Buffer], opcode: str) -> None:
     cases = [case for case in read_cases("memory") if case.form.startswith(opcode)]
     wrong = list(wrong_results(machine, buffers, cases, f"{opcode}.cu"))
     assert not wrong, "\n".join(wrong)
 
 
-def test_another_value_is_noticed(machine, buffers):
+def test_another_value_is_noticed(machine: Machine, buffers: list[Buffer]) -> None:
     """Negative control."""
     case = next(case for case in read_cases("memory") if case.form == "ld.global.u32")
     other = type(case)(case.form, (case.operands[0] ^ 1, 0), case.results)
     assert list(wrong_results(machine, buffers, [other], "memory_control.cu"))
 
 
-def test_every_modifier_of_memory_has_its_cases():
+def test_every_modifier_of_memory_has_its_cases() -> None:
     forms = {case.form for case in read_cases("memory")} | {case.form for case in read_cases("read_modify_write")}
     modifiers = {modifier for form in forms for modifier in form.split(".")}
     hardly_different = {
@@ -128,7 +131,7 @@ extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
 """
 
 
-def test_what_orders_and_waits(machine, buffers):
+def test_what_orders_and_waits(machine: Machine, buffers: list[Buffer]) -> None:
     lines = [line for line in (FOLDER / "synchronisation.txt").read_text().splitlines() if line[:1] not in ("", "#")]
     cases = [
         (i, others.strip() == "1") for line in lines for row, others in [line.split("->")] for i in isa.expand(row)
@@ -153,7 +156,7 @@ extern "C" __global__ void arrays(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_each_thread_has_its_own_local_memory(machine, buffers):
+def test_each_thread_has_its_own_local_memory(machine: Machine, buffers: list[Buffer]) -> None:
     program = machine.load_text("local.cu", HEAD + LOCAL_ARRAYS)
     values = np.arange(16, dtype=np.uint64) * 7 + 3
     buffers[0].write(values)
@@ -175,7 +178,7 @@ extern "C" __global__ void constants(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_constants_hold_their_initial_values(machine, buffers):
+def test_constants_hold_their_initial_values(machine: Machine, buffers: list[Buffer]) -> None:
     program = machine.load_text("constants.cu", HEAD + CONSTANTS)
     indices = np.arange(8, dtype=np.uint64)
     buffers[0].write(indices)
@@ -195,7 +198,7 @@ extern "C" __global__ void prefetch(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_a_prefetch_changes_nothing(machine, buffers):
+def test_a_prefetch_changes_nothing(machine: Machine, buffers: list[Buffer]) -> None:
     buffers[0].write(np.array([5], np.uint64))
     run(machine, machine.load_text("prefetch.cu", HEAD + PREFETCH).kernel("prefetch"), buffers, 1)
     assert buffers[1].read(np.uint64, 1)[0] == 5

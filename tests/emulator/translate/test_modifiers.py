@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from pcietool.emulator.ops import SCOPE_ORDER, Code, Op
-from pcietool.emulator.translate.lower import lower
+from pcietool.emulator.translate.lower import Lowered, lower
 from pcietool.errors import PtxError
 from pcietool.ptx.parser import parse
 from tests.emulator.emulated_programs import ptx_kernel
@@ -14,17 +14,17 @@ REGISTERS = ".shared .align 16 .b8 space[64];"
 MEANING = ("code", "size", "count", "strong", "acquire", "release", "scope", "poll", "returns", "kind")
 
 
-def lowered(instruction):
+def lowered(instruction: str) -> Lowered:
     return lower(parse(ptx_kernel(f"{instruction}\nret;", registers=REGISTERS)).functions["k"])
 
 
-def op_of(instruction):
+def op_of(instruction: str) -> Op:
     """The request that an instruction makes to the engine."""
     (op,) = (value for value in lowered(instruction).start.__globals__.values() if isinstance(value, Op))
     return op
 
 
-def meaning(op):
+def meaning(op: Op) -> tuple[object, ...]:
     modified = [op.modify(old, 7, 3) for old in (0, 7, 1 << 31)] if op.modify else []
     return *(getattr(op, name) for name in MEANING), *modified
 
@@ -51,7 +51,7 @@ PERMUTED = {
 
 
 @pytest.mark.parametrize("form", PERMUTED)
-def test_the_order_of_modifiers_means_nothing(form):
+def test_the_order_of_modifiers_means_nothing(form: str) -> None:
     """All orders, but the type stays last: it is the operand's, not the operation's."""
     opcode, *modifiers = form.split(".")
     last = [modifiers.pop()] if PERMUTED[form] and opcode != "cp" else []
@@ -63,7 +63,7 @@ def test_the_order_of_modifiers_means_nothing(form):
 @pytest.mark.parametrize(
     "form", ["ld.global.v4.ca.u32 {%r1, %r2, %r3, %r4}, [%a];", "st.global.v2.cg.b64 [%a], {%a, %b};"]
 )
-def test_the_order_of_spaces_vectors_and_hints_means_nothing(form):
+def test_the_order_of_spaces_vectors_and_hints_means_nothing(form: str) -> None:
     """Weak accesses are done in place: the generated code is compared."""
     head, _, operands = form.partition(" ")
     opcode, *modifiers, kind = head.split(".")
@@ -71,7 +71,7 @@ def test_the_order_of_spaces_vectors_and_hints_means_nothing(form):
         assert lowered(f"{'.'.join([opcode, *order, kind])} {operands}").source == lowered(form).source
 
 
-def test_another_modifier_means_something_else():
+def test_another_modifier_means_something_else() -> None:
     """Negative control."""
     assert meaning(op_of("ld.relaxed.gpu.global.u32 %r1, [%a];")) != meaning(
         op_of("ld.relaxed.sys.global.u32 %r1, [%a];")
@@ -82,7 +82,7 @@ def test_another_modifier_means_something_else():
 
 
 CTA, GPU, SYS = (SCOPE_ORDER[scope] for scope in ("cta", "gpu", "sys"))
-DEFAULTS = {
+DEFAULTS: dict[str, dict[str, object]] = {
     "atom.global.add.u32 %r1, [%a], 1;": {"strong": True, "acquire": False, "release": False, "scope": GPU},
     "red.global.add.u32 [%a], 1;": {"strong": True, "acquire": False, "release": False, "scope": GPU},
     "atom.acq_rel.global.add.u32 %r1, [%a], 1;": {"acquire": True, "release": True, "scope": GPU},
@@ -102,13 +102,13 @@ DEFAULTS = {
 
 
 @pytest.mark.parametrize("instruction", DEFAULTS)
-def test_what_is_not_written_has_its_default(instruction):
+def test_what_is_not_written_has_its_default(instruction: str) -> None:
     op = op_of(instruction)
     assert {name: getattr(op, name) for name in DEFAULTS[instruction]} == DEFAULTS[instruction]
 
 
 @pytest.mark.parametrize("form", ["bar.sync 0", "barrier.sync 0", "bar.sync 3", "bar.red.popc.u32 %r1, 3, %p1"])
-def test_a_barrier_without_count_expects_all_threads_that_live(form):
+def test_a_barrier_without_count_expects_all_threads_that_live(form: str) -> None:
     requests = [value for value in lowered(f"{form};").start.__globals__.values() if isinstance(value, tuple)]
     source = lowered(f"{form};").source
     assert op_of(f"{form};").code == Code.BARRIER
@@ -117,13 +117,13 @@ def test_a_barrier_without_count_expects_all_threads_that_live(form):
 
 
 @pytest.mark.parametrize("instruction", ["ld.global.u32 %r1, [%a];", "ld.weak.global.u32 %r1, [%a];"])
-def test_an_access_without_semantics_is_weak(instruction):
+def test_an_access_without_semantics_is_weak(instruction: str) -> None:
     assert not op_of(instruction).strong
 
 
 @pytest.mark.parametrize(
     "form", ["atom.global.u32 %r1, [%a], 1;", "vote.sync.pred %p1, %p2, -1;", "shfl.sync.b32 %r1, %r2, 0, 0, -1;"]
 )
-def test_an_operation_has_no_default(form):
+def test_an_operation_has_no_default(form: str) -> None:
     with pytest.raises(PtxError, match="does not know"):
         lowered(form)

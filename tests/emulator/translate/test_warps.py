@@ -7,8 +7,9 @@ import pytest
 
 from pcietool.emulator.translate.instructions import BARRIER_VOTES, MATCHES, SHUFFLES
 from pcietool.emulator.translate.isa import REDUCTION_FORMS
+from pcietool.machines.base import Buffer, Machine, Program
 from tests.emulator.emulated_programs import run
-from tests.emulator.translate.instruction_cases import HEAD, read_cases
+from tests.emulator.translate.instruction_cases import HEAD, Case, read_cases
 
 VOTE = """
 extern "C" __global__ void vote_{kind}(Watch*, const u64* input, u64* output) {{
@@ -58,7 +59,7 @@ extern "C" __global__ void bar_red_{kind}(Watch*, const u64* input, u64* output)
 
 
 @pytest.fixture(scope="module")
-def program(machine):
+def program(machine: Machine) -> Program:
     votes = {
         kind: f"vote.sync.{kind}.pred q, p, 0xffffffff; selp.u32 %0, 1, 0, q;" for kind in ("all", "any", "uni")
     } | {"ballot": "vote.sync.ballot.b32 %0, p, 0xffffffff;"}
@@ -75,25 +76,27 @@ def program(machine):
     return machine.load_text("warp.cu", HEAD + "".join(itertools.chain(*kernels)))
 
 
-def results(machine, buffers, program, case, threads=32):
+def results(machine: Machine, buffers: list[Buffer], program: Program, case: Case, threads: int = 32) -> list[int]:
     """96 numbers of the case's kernel."""
     buffers[0].write(np.array([*case.operands, 0], np.uint64))
     run(machine, program.kernel(case.form.replace(".", "_")), buffers, threads)
     return [int(value) for value in buffers[1].read(np.uint64, 96)]
 
 
-def cases(prefix):
+def cases(prefix: str) -> list[Case]:
     return [case for case in read_cases("warp") if case.form.startswith(prefix)]
 
 
 @pytest.mark.parametrize(("prefix", "threads"), [("vote", 32), ("redux", 32), ("bar.red", 64)])
-def test_all_lanes_get_one_result(machine, buffers, program, prefix, threads):
+def test_all_lanes_get_one_result(
+    machine: Machine, buffers: list[Buffer], program: Program, prefix: str, threads: int
+) -> None:
     for case in cases(prefix):
         seen = results(machine, buffers, program, case, threads)[:threads]
         assert set(seen) == {int(case.results[0], 16)}, case
 
 
-def test_shuffles(machine, buffers, program):
+def test_shuffles(machine: Machine, buffers: list[Buffer], program: Program) -> None:
     for case in cases("shfl"):
         values = results(machine, buffers, program, case)
         *sources, _, in_range = case.results
@@ -101,7 +104,7 @@ def test_shuffles(machine, buffers, program):
         assert sum(flag << lane for lane, flag in enumerate(values[32:64])) == int(in_range, 16), case
 
 
-def test_matches(machine, buffers, program):
+def test_matches(machine: Machine, buffers: list[Buffer], program: Program) -> None:
     for case in cases("match"):
         values = results(machine, buffers, program, case)
         masks = case.results[: case.results.index("|")] if "|" in case.results else case.results
@@ -110,7 +113,7 @@ def test_matches(machine, buffers, program):
             assert set(values[32:64]) == {int(case.results[-1])}, case
 
 
-def test_other_predicates_give_another_result(machine, buffers, program):
+def test_other_predicates_give_another_result(machine: Machine, buffers: list[Buffer], program: Program) -> None:
     """Negative control: the result is that of these very lanes."""
     case = next(case for case in cases("bar.red.popc") if int(case.results[0], 16))
     other = type(case)(case.form, (case.operands[0] ^ 1,), case.results)
@@ -132,7 +135,7 @@ extern "C" __global__ void lanes(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_lane_masks(machine, buffers):
+def test_lane_masks(machine: Machine, buffers: list[Buffer]) -> None:
     run(machine, machine.load_text("lanes.cu", HEAD + LANES).kernel("lanes"), buffers, 40)
     seen = buffers[1].read(np.uint64, 6 * 40).reshape(40, 6).tolist()
     for thread, (lane, *masks) in enumerate(seen):
@@ -151,7 +154,7 @@ extern "C" __global__ void active(Watch*, const u64* input, u64* output) {
 """
 
 
-def test_active_lanes(machine, buffers):
+def test_active_lanes(machine: Machine, buffers: list[Buffer]) -> None:
     """Which lanes run together is the machine's business; a lane itself always does, a lane that is none never."""
     kernel = machine.load_text("active.cu", HEAD + ACTIVE).kernel("active")
     for threads in (32, 5):
