@@ -6,7 +6,7 @@ engine's business.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pcietool.ptx.model import Instruction
@@ -27,14 +27,15 @@ class Code:
     MBARRIER = 9
 
 
-SCOPE_ORDER = {"cta": 0, "cluster": 0, "gpu": 1, "sys": 2}
+SCOPES: Mapping[str, int] = {"cta": 0, "cluster": 0, "gpu": 1, "sys": 2}
+"""How far each reaches."""
 
 
 @dataclass(slots=True, eq=False)
 class Op:
     """One memory or synchronisation instruction.
 
-    `size` bytes an element, `count` elements. `scope` is an index of SCOPE_ORDER. `poll` numbers the wait loop that a
+    `size` bytes an element, `count` elements. `scope` is one of SCOPES. `poll` numbers the wait loop that a
     load belongs to (None: not polled). `returns`: somebody reads the result. `modify(old, b, c)` is an RMW's new value.
     """
 

@@ -126,6 +126,11 @@ class Instruction:
         return any(modifier in self.modifiers for modifier in modifiers)
 
     @property
+    def form(self) -> str:
+        """As it is written: opcode and modifiers."""
+        return ".".join((self.opcode, *self.modifiers))
+
+    @property
     def type(self) -> str:
         """The last modifier, which is the operand type wherever there is one."""
         return self.modifiers[-1] if self.modifiers else ""

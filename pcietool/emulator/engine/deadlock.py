@@ -48,10 +48,9 @@ def _unanswered(blocks: Iterable[Block], link: StuckLink) -> Iterator[BlockedThr
         waiting |= {thread for barrier in block.mbarriers.values() for thread in barrier.waiting}
         waiting |= {thread for lanes in block.warps.values() for thread in lanes}
         for thread in block.threads:
-            frame = thread.generator.gi_frame
-            if frame is None or thread.parked or thread in waiting:
+            if thread.generator.gi_frame is None or thread.parked or thread in waiting:
                 continue
-            instruction = block.grid.lowered.instructions.get(frame.f_lineno)
+            instruction = block.grid.lowered.instruction_at(thread.generator)
             source = "its start" if instruction is None else located(instruction)
             yield _at_link(thread.writer, source, f"waits for an answer over {link.describe()}")
 

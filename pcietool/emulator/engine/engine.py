@@ -20,7 +20,6 @@ from pcietool.emulator.fabric.fabric import Fabric
 from pcietool.emulator.memory import Memory
 from pcietool.emulator.ops import Code, Op
 from pcietool.emulator.order.timing import TimingOrder
-from pcietool.emulator.translate.lower import Lowered
 from pcietool.errors import EmulationError
 
 LAG_LIMIT_NS = 100.0
@@ -82,12 +81,6 @@ class Engine(EventQueue):
     def sm_of(self, thread: Thread) -> int:
         return thread.block.sm
 
-    def misaligned(self, thread: Thread, address: int, nbytes: int, memory: str) -> None:
-        raise EmulationError(f"misaligned {nbytes} byte access to {memory} memory at offset {address}")
-
-    def trap(self) -> None:
-        raise EmulationError("the kernel gave up (trap)")
-
     def crossing(self, device: int, address: int, data: bytes) -> tuple[int, bytes]:
         """(where, what): a copy by `device` to `address` as it arrives. Only a fault changes either."""
         return address, data
@@ -106,7 +99,7 @@ class Engine(EventQueue):
         except StopIteration:
             self._ended(thread)
         except (EmulationError, IndexError) as error:
-            raise _located(thread, error) from None
+            raise thread.error(error) from None
 
     def resume_all(self, results: dict[Thread, Any], _: Any = None) -> None:
         """Resumes threads of one block that were let go together, each with its result. Most of them run straight to
@@ -123,7 +116,7 @@ class Engine(EventQueue):
                 self._ended(thread)
                 continue
             except (EmulationError, IndexError) as error:
-                raise _located(thread, error) from None
+                raise thread.error(error) from None
             if request is barrier:
                 arriving.append(thread)
                 continue
@@ -144,14 +137,14 @@ class Engine(EventQueue):
             try:
                 arriving[0].block.arrive(number, count, arriving, op)
             except EmulationError as error:
-                raise _located(arriving[0], error) from None
+                raise arriving[0].error(error) from None
 
     def _serve(self, thread: Thread, request: tuple[Any, ...]) -> None:
         """Serves one request and lets the thread go on if it does not have to wait."""
         try:
             value = self.handlers[request[0].code](thread, request)
         except EmulationError as error:
-            raise _located(thread, error) from None
+            raise thread.error(error) from None
         if value is not BLOCKED:
             self.resume(thread, value)
 
@@ -188,22 +181,3 @@ class Engine(EventQueue):
     def _work(self, thread: Thread, request: tuple[Op, int]) -> Any:
         thread.lag += request[1] * self.gpu.instruction_ns.value
         return self.go_on(thread)
-
-
-def _located(thread: Thread, error: Exception) -> EmulationError:
-    """The same error with the thread and the instruction that made it."""
-    lowered: Lowered = thread.block.grid.lowered
-    frame = thread.generator.gi_frame
-    line = frame.f_lineno if frame is not None else 0
-    traceback = error.__traceback__
-    while traceback is not None:  # where the generator itself raised, its frame is already gone
-        if traceback.tb_frame.f_code is thread.generator.gi_code:
-            line = traceback.tb_lineno
-        traceback = traceback.tb_next
-    what = str(error) if isinstance(error, EmulationError) else "access beyond the end of an allocation"
-    instruction = lowered.instructions.get(line)
-    where = ""
-    if instruction is not None:
-        source = f"{instruction.source}, " if instruction.source else ""
-        where = f" at {source}PTX line {instruction.line}: {instruction.text}"
-    return EmulationError(f"{thread}, kernel {lowered.function.name}: {what}{where}")

@@ -9,6 +9,7 @@ from pcietool.emulator.ops import Op
 from pcietool.emulator.order.timing import Stamp
 from pcietool.emulator.order.views import Observer
 from pcietool.emulator.translate.lower import ThreadGenerator
+from pcietool.errors import EmulationError
 
 if TYPE_CHECKING:
     from pcietool.emulator.engine.grids import Block
@@ -67,6 +68,10 @@ class Thread:
     def start(self, generator: ThreadGenerator) -> None:
         self.generator = generator
         self.send = generator.send
+
+    def error(self, error: Exception) -> EmulationError:
+        """The same error with the thread, and the instruction at which it is."""
+        return self.block.grid.lowered.error_at(self, self.generator, error)
 
     def __str__(self) -> str:
         return f"GPU {self.block.device.index} block {self.block.index} thread {self.tid}"

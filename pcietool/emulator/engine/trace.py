@@ -16,6 +16,7 @@ from pcietool.emulator.engine.threads import BLOCKED, Thread
 from pcietool.emulator.fabric.fabric import Fabric
 from pcietool.emulator.memory import Memory, Writer
 from pcietool.emulator.ops import Code, Op, located
+from pcietool.emulator.translate import isa
 from pcietool.emulator.translate.lower import SHARED_WINDOW
 from pcietool.ptx.model import Instruction
 
@@ -111,9 +112,8 @@ class TracedEngine(Engine):
 
     def resume_all(self, results: dict[Thread, Any], _: Any = None) -> None:
         for thread in results:
-            frame = thread.generator.gi_frame
-            instruction = thread.block.grid.lowered.instructions.get(frame.f_lineno) if frame is not None else None
-            if instruction is not None and instruction.opcode in ("bar", "barrier"):
+            instruction = thread.block.grid.lowered.instruction_at(thread.generator)
+            if instruction is not None and isa.row(instruction).asks == Code.BARRIER:
                 self._add(self.now + thread.lag, 0.0, BARRIER, thread, None, None, instruction)
         super().resume_all(results)
 

@@ -15,6 +15,8 @@ from pcietool.emulator.exploring.locations import Locations, Use
 from pcietool.emulator.exploring.replay import ExploredThread, Facts, PtxState, Replay
 from pcietool.emulator.memory import OFFSET_MASK, Memory
 from pcietool.emulator.ops import Code, Op
+from pcietool.emulator.translate import isa
+from pcietool.emulator.translate.instructions import BARRIER_VOTES
 from pcietool.emulator.translate.lower import SHARED_WINDOW
 from pcietool.errors import EmulationError
 from pcietool.litmus.model import requests
@@ -22,7 +24,8 @@ from pcietool.litmus.text.program import Scope
 
 PHASES = 16
 """That are told apart; more would keep a loop with barriers from coming back to a state."""
-NOT_EXPLORED = {Code.BULK: "bulk copies", Code.MBARRIER: "mbarriers"}
+KINDS_NOT_EXPLORED = {(Code.FENCE, "proxy"), *((Code.BARRIER, vote) for vote in BARRIER_VOTES)}
+"""Of opcodes that are explored otherwise."""
 
 
 @dataclass
@@ -121,11 +124,10 @@ class PtxThreads:
         if state.waits_for_time:
             state.request = requests.Pause(op.where())
             return
-        maker = self._makers.get(op.code)
-        if maker is None or op.kind == "proxy":
-            what = NOT_EXPLORED.get(op.code, "proxy fences")
-            raise self._error(thread, op, f"{what} are not explored; leave them out, or run the kernel instead")
-        state.request = maker(thread, state.asked, state)
+        if (op.code, op.kind) in KINDS_NOT_EXPLORED or not isa.row(op.instruction).explored:
+            what = op.instruction.form
+            raise self._error(thread, op, f"{what} is not explored; leave it out, or run the kernel instead")
+        state.request = self._makers[op.code](thread, state.asked, state)
 
     def _load(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Load:
         op, address = asked

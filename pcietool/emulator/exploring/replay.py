@@ -14,8 +14,10 @@ from typing import Any, NamedTuple
 from pcietool.emulator.engine.grids import GridSpec
 from pcietool.emulator.ops import Code
 from pcietool.emulator.translate import polls
-from pcietool.emulator.translate.liveness import live_after, registers_written
+from pcietool.emulator.translate.isa import registers_written
+from pcietool.emulator.translate.liveness import live_after
 from pcietool.emulator.translate.lower import Lowered, ThreadGenerator
+from pcietool.errors import EmulationError
 from pcietool.litmus.model.requests import ProgramState
 from pcietool.ptx.model import Function, Instruction
 
@@ -155,6 +157,9 @@ class Replay:
                 asked = generator.send(None)
         except StopIteration:
             return self._interned((thread, END), None, sent, phase)
+        except (EmulationError, IndexError) as error:
+            explored = self._threads[thread]
+            raise explored.spec.lowered.error_at(explored, generator, error) from None
         self._running[thread] = sent, generator
         return self._interned(self._key(thread, generator, asked, phase), asked, sent, phase)
 

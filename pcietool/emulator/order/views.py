@@ -28,7 +28,7 @@ class Agent:
         self.epoch = 1
 
     def contains(self, other: Agent, scope: int) -> bool:
-        """Is the other inside this agent's scope? `scope`: an index of SCOPE_ORDER."""
+        """Is the other inside this agent's scope? `scope`: one of ops.SCOPES."""
         return scope == 2 or self.writer[: 2 - scope] == other.writer[: 2 - scope]
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pcietool.emulator.ops import SCOPE_ORDER, Code
-from pcietool.emulator.translate import floats, isa
+from pcietool.emulator.ops import SCOPES, Code
+from pcietool.emulator.translate import floats
 from pcietool.emulator.translate.translation import Translation, mask
 from pcietool.ptx.model import TYPE_BYTES, Address, Instruction, Operand, Register, Symbol, Vector
 
@@ -18,6 +18,27 @@ VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 SHIFTS = {1: 0, 2: 1, 4: 2, 8: 3}
 WIDEST_ACCESS = 16
 """Bytes. The engine finds parked polls by granules of this size."""
+SPACES = frozenset({"global", "shared", "shared::cta", "const", "local"})
+SEMANTICS = frozenset({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
+CACHE_HINTS = frozenset(
+    {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L2::64B", "L2::128B", "L2::256B"}
+    | {f"L1::{hint}" for hint in ("no_allocate", "evict_normal", "evict_unchanged", "evict_first", "evict_last")}
+)
+"""What no result depends on."""
+VECTORS = frozenset({"v2", "v4"})
+RMW: Mapping[str, str] = {
+    "add": "(old+b)&M",
+    "min": "min(old,b)",
+    "max": "max(old,b)",
+    "inc": "0 if old>=b else old+1",
+    "dec": "b if old==0 or old>b else old-1",
+    "and": "old&b",
+    "or": "old|b",
+    "xor": "old^b",
+    "exch": "b",
+    "cas": "c if old==b else old",
+}
+"""The new value of a word from its old one and the operands, unsigned; signed min and max are biased."""
 RMW_TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
 FLOAT_SUMS: Mapping[str, str] = {
     "f32": "float_bits(bits_float(old)+bits_float(b))",
@@ -48,8 +69,8 @@ def is_strong(i: Instruction) -> bool:
 
 
 def scope_of(i: Instruction, default: str) -> int:
-    """Index of SCOPE_ORDER."""
-    return SCOPE_ORDER[next((m for m in i.modifiers if m in isa.SCOPES), default)]
+    """As its Op has it."""
+    return SCOPES[next((m for m in i.modifiers if m in SCOPES), default)]
 
 
 def address_of(t: Translation, i: Instruction, address: Operand) -> str:
@@ -77,7 +98,7 @@ class _Access:
     def of(cls, t: Translation, i: Instruction, code: int, address: Operand, *, returns: bool = False) -> _Access:
         if i.type not in TYPE_BYTES or i.type in ("pred", "b128"):
             raise t.unknown(i, f"type .{i.type}")
-        t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | isa.CACHE_HINTS | isa.VECTORS | {i.type})
+        t.allow(i, SPACES | SEMANTICS | SCOPES.keys() | CACHE_HINTS | VECTORS | {i.type})
         if i.has("local", "const") and (is_strong(i) or (i.has("const") and code == Code.STORE)):
             raise t.unknown(i, "strong access to local memory, or store to constant memory,")
         if i.has("local") and not t.inline_shared:
@@ -128,7 +149,7 @@ class _Access:
 def locate_near(memory: str, size: int, count: int = 1) -> Iterator[str]:
     """Shared or local memory in `m` and the index of address `a` in `i`."""
     if size * count > 1:
-        yield f"if a & {size * count - 1}: MC.misaligned(TH, a, {size * count}, '{NEAR[memory]}')"
+        yield f"if a & {size * count - 1}: misaligned(a, {size * count}, '{NEAR[memory]}')"
     yield f"m = {memory}{VIEWS[size]}; i = a >> {SHIFTS[size]}"
 
 
@@ -138,7 +159,7 @@ def load(t: Translation, i: Instruction) -> Iterator[str]:
         return
     destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
     registers = [d.name for d in destinations if isinstance(d, Register)]
-    access = _Access.of(t, i, Code.LOAD, i.operands[1], returns=any(map(t.is_read, registers)))
+    access = _Access.of(t, i, Code.LOAD, i.operands[1], returns=not t.read.isdisjoint(registers))
     if len(registers) != access.count:
         raise t.unknown(i, "destination")
     targets = ", ".join(t.register(name) for name in registers)
@@ -204,10 +225,10 @@ def store(t: Translation, i: Instruction) -> Iterator[str]:
 
 def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
     returns = i.opcode == "atom"
-    kind = t.one_of(i, isa.RMW)
+    kind = t.one_of(i, RMW)
     if i.type not in RMW_TYPES and not (kind == "add" and i.type in FLOAT_SUMS):
         raise t.unknown(i, f"read-modify-write of type .{i.type}")
-    t.allow(i, isa.SPACES | isa.SEMANTICS | isa.SCOPES | {kind, i.type})
+    t.allow(i, SPACES | SEMANTICS | SCOPES.keys() | {kind, i.type})
     size = TYPE_BYTES[i.type]
     address, *operands = i.operands[1:] if returns else i.operands
     if len(operands) != (2 if kind == "cas" else 1):
@@ -240,7 +261,7 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
 def modifier(kind: str, type_: str, *, shared: bool = False) -> Callable[[int, int, int], int]:
     """The function `new(old, b, c)` of one read-modify-write operation and type, in shared or global memory."""
     width = TYPE_BYTES[type_] * 8
-    expression = isa.RMW[kind].replace("M", mask(width))
+    expression = RMW[kind].replace("M", mask(width))
     if type_[0] == "s" and kind in ("min", "max"):
         sign = hex(1 << width - 1)
         expression = f"{kind}(old^{sign}, b^{sign})^{sign}"

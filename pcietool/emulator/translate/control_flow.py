@@ -10,13 +10,13 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from itertools import permutations
 
+from pcietool.emulator.translate import isa
 from pcietool.ptx.model import Function, Instruction, Label
 
 Block = int
 Case = int
 Span = tuple[Case, Case]
 """First and last case of a loop."""
-JUMPS = frozenset({"bra", "ret", "exit"})
 
 
 def target(function: Function, branch: Instruction) -> Block:
@@ -29,7 +29,7 @@ def target(function: Function, branch: Instruction) -> Block:
 def jump_at_end(function: Function, block: Block) -> Instruction | None:
     """The branch or return that ends a block, if there is one (a function's last block may be empty)."""
     last = function.blocks[block].instructions[-1:]
-    return last[0] if last and last[0].opcode in JUMPS else None
+    return last[0] if last and isa.row(last[0]).jumps else None
 
 
 def successors(function: Function, block: Block) -> tuple[Block, ...]:

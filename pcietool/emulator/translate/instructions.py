@@ -1,4 +1,4 @@
-"""Instructions as Python source, one generator of lines a kind: arithmetic here, memory in `accesses`.
+"""Instructions as Python source, one generator of lines a kind; those of memory are in `accesses`.
 
 A line may be a `yield`, a request to the engine. Must not know how the lines of a function are put together, nor what
 a request costs.
@@ -11,17 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pcietool.emulator.ops import Code
-from pcietool.emulator.translate import isa
-from pcietool.emulator.translate.accesses import (
-    extend_sign,
-    is_shared,
-    is_strong,
-    load,
-    read_modify_write,
-    scope_of,
-    store,
-)
-from pcietool.emulator.translate.async_copies import copy, mbarrier
+from pcietool.emulator.translate.accesses import extend_sign, scope_of
 from pcietool.emulator.translate.translation import Translation, mask
 from pcietool.ptx.model import TYPE_BYTES, Instruction, Operand, Pair, Register, Vector
 
@@ -36,33 +26,25 @@ READINGS: Mapping[str, Callable[[Translation, Instruction, Operand, int], str]] 
     "s": lambda t, i, operand, width: t.signed(i, operand, width),
     "f": lambda t, i, operand, width: f"{FROM_BITS[width]}({t.value(i, operand, width)})",
 }
+COMPARISONS: Mapping[str, str] = {
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
+    "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<",
+}  # fmt: skip
+CONVERTIBLE = frozenset({"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"})
+"""cvt between any two integers of these types is one rule, and no form: read as the source type says, cut, extended."""
 MBARRIER_INIT = frozenset({"mbarrier_init", "release", "cluster"})
 BARRIER_VOTES = frozenset({"and", "or", "popc"})
 VOTES = frozenset({"all", "any", "ballot", "uni"})
 MATCHES = frozenset({"all", "any"})
 SHUFFLES = frozenset({"up", "down", "bfly", "idx"})
+REDUCTIONS = frozenset(
+    {"add.u32", "add.s32", "min.u32", "min.s32", "max.u32", "max.s32", "and.b32", "or.b32", "xor.b32"}
+)
+"""What redux.sync computes of the numbers of a warp."""
 
 
-def always_asks(i: Instruction) -> bool:
-    """Is this a request to the engine each time? (What is not may run for ever without anybody noticing.)"""
-    if i.guard or is_shared(i):
-        return False
-    if i.opcode in ("ld", "st"):
-        return is_strong(i)
-    return i.opcode in ("bar", "barrier", "nanosleep", "atom", "red", "membar", "fence")
-
-
-def lines_of(t: Translation, i: Instruction) -> Iterator[str]:
-    """Python for one instruction that does not end a block, its guard left out. Raises PtxError if it is unknown."""
-    return EMITTERS.get(i.opcode, arithmetic)(t, i)
-
-
-def arithmetic(t: Translation, i: Instruction) -> Iterator[str]:
-    """Whatever isa.ALU has a row for."""
-    form = ".".join((i.opcode, *i.modifiers))
-    expression = isa.ALU_FORMS.get(form)
-    if expression is None:
-        raise t.unknown(i, f"instruction form {form}")
+def compute(t: Translation, i: Instruction, expression: str) -> Iterator[str]:
+    """Whatever `isa.ALU` has an expression for."""
     width = TYPE_BYTES[i.type] * 8
     used = set(OPERAND.findall(expression))
     if len(i.operands) - 1 != len({letter for _, letter in used}):
@@ -74,7 +56,7 @@ def arithmetic(t: Translation, i: Instruction) -> Iterator[str]:
         "S": hex(1 << width - 1),
         "F": TO_BITS.get(width),
         "KIND": i.modifiers[0],
-        "CMP": isa.COMPARISONS.get(i.modifiers[0]),
+        "CMP": COMPARISONS.get(i.modifiers[0]),
     }
     for reading, letter in used:
         fields[reading + letter] = READINGS[reading](t, i, i.operands[1 + "abcd".index(letter)], width)
@@ -82,7 +64,7 @@ def arithmetic(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def move(t: Translation, i: Instruction) -> Iterator[str]:
-    """Also between a register and the parts that it is made of, the lowest first."""
+    """Between a register and the parts that it is made of, the lowest first."""
     into, source = i.operands
     width = TYPE_BYTES[i.type] * 8
     if isinstance(into, Vector):
@@ -96,15 +78,12 @@ def move(t: Translation, i: Instruction) -> Iterator[str]:
         parts = (f"{t.value(i, item, part)} << {n * part}" for n, item in enumerate(source.items))
         yield f"{t.destination(i)} = {' | '.join(parts)}"
     else:
-        yield from arithmetic(t, i)
+        raise t.unknown(i, f"instruction form {i.form}")
 
 
 def convert(t: Translation, i: Instruction) -> Iterator[str]:
-    """Between integers; floats have rows of their own."""
-    if ".".join((i.opcode, *i.modifiers)) in isa.ALU_FORMS:
-        yield from arithmetic(t, i)
-        return
-    if len(i.modifiers) != 2 or not isa.CONVERTIBLE.issuperset(i.modifiers):
+    """Between integers; floats have forms of their own."""
+    if len(i.modifiers) != 2 or not CONVERTIBLE.issuperset(i.modifiers):
         raise t.unknown(i, f"conversion cvt.{'.'.join(i.modifiers)}")
     to, source = i.modifiers
     read = t.signed if source[0] == "s" else t.value
@@ -189,9 +168,9 @@ def shuffle(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def reduce(t: Translation, i: Instruction) -> Iterator[str]:
-    kind = t.one_of(i, {form.partition(".")[0] for form in isa.REDUCTION_FORMS})
+    kind = t.one_of(i, {form.partition(".")[0] for form in REDUCTIONS})
     t.allow(i, {"sync", kind, i.type})
-    if f"{kind}.{i.type}" not in isa.REDUCTION_FORMS or not i.has("sync") or len(i.operands) != 3:
+    if f"{kind}.{i.type}" not in REDUCTIONS or not i.has("sync") or len(i.operands) != 3:
         raise t.unknown(i, f"redux .{'.'.join(i.modifiers)}")
     value, members = (t.value(i, operand, 32) for operand in i.operands[1:])
     yield f"{t.destination(i)} = yield ({t.op(i, Code.WARP, kind=f'redux.{kind}.{i.type}')}, {members}, {value})"
@@ -222,28 +201,4 @@ def prefetch(t: Translation, i: Instruction) -> Iterator[str]:
 
 def trap(t: Translation, i: Instruction) -> Iterator[str]:
     t.allow(i, ())
-    yield "MC.trap()"
-
-
-EMITTERS: Mapping[str, Callable[[Translation, Instruction], Iterator[str]]] = {
-    "ld": load,
-    "st": store,
-    "atom": read_modify_write,
-    "red": read_modify_write,
-    "membar": fence,
-    "fence": fence,
-    "bar": barrier,
-    "barrier": barrier,
-    "nanosleep": sleep,
-    "griddepcontrol": grid_dependency,
-    "mov": move,
-    "cvt": convert,
-    "shfl": shuffle,
-    "match": match,
-    "redux": reduce,
-    "prefetch": prefetch,
-    "trap": trap,
-    "vote": vote,
-    "cp": copy,
-    "mbarrier": mbarrier,
-}
+    yield "trap()"

@@ -1,10 +1,9 @@
-"""The emulated instruction set as one table: which PTX forms exist and what each arithmetic one computes.
+"""The emulated instruction set as one table: what each opcode is, its forms, and what the arithmetic ones compute.
 
 `ALU` maps a form to a Python expression over its operands; forms are written as the ISA manual writes them, with
-alternatives in braces. Registers hold unsigned integers of their width (floats: their bit pattern), predicates
-hold bools. Memory, synchronisation and control forms have no expression: `lower` turns them into requests to the
-engine, and this module only says which modifiers each of them may carry. Anything not listed here is an error at
-load time that names the instruction and its line; nothing is skipped or guessed.
+alternatives in braces. Registers hold unsigned integers of their width (floats: their bit pattern), predicates hold
+bools. An opcode that does more than compute has a row in `OTHERS`. Anything not listed here is an error at load time
+that names the instruction and its line; nothing is skipped or guessed.
 
 Placeholders: {a} {b} {c} {d} operands as unsigned integers of the instruction's width, {sa} signed, {na} of 32 bits,
 {wa} twice as wide, {fa} as a Python float, and {F} what makes a bit pattern of one; {M} the mask of the type, {M2} that
@@ -15,7 +14,34 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pcietool.emulator.ops import Code
+from pcietool.emulator.translate import accesses, async_copies, instructions
+from pcietool.emulator.translate.translation import Translation
+from pcietool.ptx.model import Address, Instruction, Vector
+from pcietool.ptx.registers import registers_in
+
+
+@dataclass(frozen=True, slots=True)
+class Opcode:
+    """One row: all that is asked about an opcode anywhere."""
+
+    emit: Callable[[Translation, Instruction], Iterator[str]] | None
+    """Makes Python of what no expression computes. None if there is no such thing, and for jumps, made by `lower`."""
+    asks: int | None
+    """The Code of what it asks of the engine; loads and stores may do without."""
+    silent: bool
+    """Does a loop of nothing else report its work? (Some of these ask, too; recorded figures rest on the reports.)"""
+    waits: bool
+    """May it stand in a wait loop? Nobody else notices how often it is executed."""
+    result: bool
+    """Is its first operand what it writes? (Of an opcode that has a result in some forms only, it counts as read.)"""
+    jumps: bool
+    """May control go elsewhere behind it?"""
+    explored: bool
+
 
 GROUPS: Mapping[str, str] = {
     "INT": "u16,s16,u32,s32,u64,s64",
@@ -126,61 +152,35 @@ ALU: Mapping[str, str] = {
     "cvt.{rni,rzi,rmi,rpi}.u64.{f32,f64}": "to_integer('{KIND}',{fa},0,2**64-1,2**63)",
     "cvt.{rni,rzi,rmi,rpi}.s64.{f32,f64}": "to_integer('{KIND}',{fa},-2**63,2**63-1,2**63)&(2**64-1)",
 }
-COMPARISONS: Mapping[str, str] = {
-    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
-    "ltu": ">=", "leu": ">", "gtu": "<=", "geu": "<",
+
+COMPUTES = Opcode(None, asks=None, silent=True, waits=True, result=True, jumps=False, explored=True)
+UNKNOWN = Opcode(None, asks=None, silent=True, waits=False, result=True, jumps=False, explored=False)
+OTHERS: Mapping[str, Opcode] = {
+    "mov": replace(COMPUTES, emit=instructions.move),
+    "cvt": replace(COMPUTES, emit=instructions.convert),
+    #                        emit                              asks           silent waits  result jumps  explored
+    "ld":             Opcode(accesses.load,                    Code.LOAD,     False, True,  True,  False, True),
+    "st":             Opcode(accesses.store,                   Code.STORE,    False, False, False, False, True),
+    "atom":           Opcode(accesses.read_modify_write,       Code.RMW,      False, False, True,  False, True),
+    "red":            Opcode(accesses.read_modify_write,       Code.RMW,      False, False, False, False, True),
+    "membar":         Opcode(instructions.fence,               Code.FENCE,    False, True,  False, False, True),
+    "fence":          Opcode(instructions.fence,               Code.FENCE,    False, True,  False, False, True),
+    "bar":            Opcode(instructions.barrier,             Code.BARRIER,  False, False, False, False, True),
+    "barrier":        Opcode(instructions.barrier,             Code.BARRIER,  False, False, False, False, True),
+    "vote":           Opcode(instructions.vote,                Code.WARP,     True,  False, True,  False, True),
+    "shfl":           Opcode(instructions.shuffle,             Code.WARP,     True,  False, True,  False, True),
+    "match":          Opcode(instructions.match,               Code.WARP,     True,  False, True,  False, True),
+    "redux":          Opcode(instructions.reduce,              Code.WARP,     True,  False, True,  False, True),
+    "nanosleep":      Opcode(instructions.sleep,               Code.SLEEP,    False, True,  False, False, True),
+    "cp":             Opcode(async_copies.copy,                Code.BULK,     True,  False, False, False, False),
+    "mbarrier":       Opcode(async_copies.mbarrier,            Code.MBARRIER, True,  False, False, False, False),
+    "griddepcontrol": Opcode(instructions.grid_dependency,     None,          True,  False, False, False, True),
+    "prefetch":       Opcode(instructions.prefetch,            None,          True,  True,  False, False, True),
+    "trap":           Opcode(instructions.trap,                None,          True,  False, False, False, True),
+    "bra":            Opcode(None,                             None,          True,  True,  False, True,  True),
+    "ret":            Opcode(None,                             None,          True,  False, False, True,  True),
+    "exit":           Opcode(None,                             None,          True,  False, False, True,  True),
 }  # fmt: skip
-
-SPECIAL_REGISTERS: Mapping[str, str] = {
-    "%tid.x": "TX",
-    "%tid.y": "0",
-    "%tid.z": "0",
-    "%ntid.x": "NX",
-    "%ntid.y": "1",
-    "%ntid.z": "1",
-    "%ctaid.x": "CX",
-    "%ctaid.y": "0",
-    "%ctaid.z": "0",
-    "%nctaid.x": "GX",
-    "%nctaid.y": "1",
-    "%nctaid.z": "1",
-    "%laneid": "(TX&31)",
-    "%lanemask_eq": "(1<<(TX&31))",
-    "%lanemask_lt": "((1<<(TX&31))-1)",
-    "%lanemask_le": "((2<<(TX&31))-1)",
-    "%lanemask_gt": "(0xffffffff&-(2<<(TX&31)))",
-    "%lanemask_ge": "(0xffffffff&-(1<<(TX&31)))",
-    "%warpid": "(TX>>5)",
-    "%smid": "MC.sm_of(TH)",
-    "%globaltimer": "MC.globaltimer(TH)",
-    "%globaltimer_lo": "(MC.globaltimer(TH)&0xffffffff)",
-    "%globaltimer_hi": "(MC.globaltimer(TH)>>32)",
-    "%clock": "(MC.cycles(TH)&0xffffffff)",
-    "%clock64": "MC.cycles(TH)",
-}
-
-SPACES = frozenset({"global", "shared", "shared::cta", "const", "local"})
-SEMANTICS = frozenset({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
-SCOPES = frozenset({"cta", "cluster", "gpu", "sys"})
-CACHE_HINTS = frozenset(
-    {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L2::64B", "L2::128B", "L2::256B"}
-    | {f"L1::{hint}" for hint in ("no_allocate", "evict_normal", "evict_unchanged", "evict_first", "evict_last")}
-)
-"""What no result depends on."""
-VECTORS = frozenset({"v2", "v4"})
-RMW: Mapping[str, str] = {
-    "add": "(old+b)&M",
-    "min": "min(old,b)",
-    "max": "max(old,b)",
-    "inc": "0 if old>=b else old+1",
-    "dec": "b if old==0 or old>b else old-1",
-    "and": "old&b",
-    "or": "old|b",
-    "xor": "old^b",
-    "exch": "b",
-    "cas": "c if old==b else old",
-}
-"""The new value of a word from its old one and the operands, unsigned; signed min and max are biased by `accesses`."""
 
 
 def expand(form: str) -> Iterator[str]:
@@ -191,12 +191,44 @@ def expand(form: str) -> Iterator[str]:
         yield "".join(choice)
 
 
-REDUCTION_FORMS = frozenset(
-    form for row in ("add.{u32,s32}", "{min,max}.{u32,s32}", "{and,or,xor}.b32") for form in expand(row)
-)
-"""What redux.sync computes of the numbers of a warp."""
-
 ALU_FORMS: Mapping[str, str] = {form: expression for row, expression in ALU.items() for form in expand(row)}
+ISA: Mapping[str, Opcode] = {**dict.fromkeys((form.partition(".")[0] for form in ALU_FORMS), COMPUTES), **OTHERS}
 
-CONVERTIBLE = frozenset({"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"})
-"""cvt between any two integers of these types is one rule, and no row: read as the source type says, cut, extended."""
+
+def row(i: Instruction) -> Opcode:
+    return ISA.get(i.opcode, UNKNOWN)
+
+
+def lines_of(t: Translation, i: Instruction) -> Iterator[str]:
+    """Python for one instruction that is no jump, its guard left out. Raises PtxError if it is unknown."""
+    expression, emit = ALU_FORMS.get(i.form), row(i).emit
+    if expression is not None and not any(isinstance(operand, Vector) for operand in i.operands):
+        return instructions.compute(t, i, expression)
+    if emit is None:
+        raise t.unknown(i, f"instruction form {i.form}")
+    return emit(t, i)
+
+
+def always_asks(i: Instruction) -> bool:
+    """Is this a request to the engine each time? (What is not may run for ever without anybody noticing.)"""
+    if row(i).silent or i.guard or accesses.is_shared(i):
+        return False
+    return row(i).asks not in (Code.LOAD, Code.STORE) or accesses.is_strong(i)
+
+
+def registers_read(i: Instruction) -> Iterator[str]:
+    """Names of the registers whose value the instruction uses, its guard included."""
+    if i.guard:
+        yield i.guard.register.name
+    for operand in i.operands[_results(i) :]:
+        yield from registers_in(operand)
+
+
+def registers_written(i: Instruction) -> Iterator[str]:
+    for operand in i.operands[: _results(i)]:
+        yield from registers_in(operand)
+
+
+def _results(i: Instruction) -> int:
+    """How many of its operands are results: an address is none."""
+    return int(row(i).result and not isinstance(i.operands[0], Address)) if i.operands else 0

@@ -1,15 +1,13 @@
 """Which registers still matter behind each instruction: those whose value some path from there reads.
 
-Two threads that differ only in the others go on alike. Must know no instructions beyond what they read and write.
+Two threads that differ only in the others go on alike. Must know no instructions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from pcietool.emulator.translate.control_flow import Block, successors
-from pcietool.ptx.model import Address, Function, Instruction
-from pcietool.ptx.registers import NO_DESTINATION, registers_in, registers_read
+from pcietool.emulator.translate.isa import registers_read, registers_written
+from pcietool.ptx.model import Function
 
 Registers = frozenset[str]
 
@@ -31,10 +29,3 @@ def live_after(function: Function) -> dict[int, Registers]:
             if after != before[block]:
                 before[block], changed = after, True
     return live
-
-
-def registers_written(instruction: Instruction) -> Iterator[str]:
-    if instruction.operands and instruction.opcode not in NO_DESTINATION:
-        result = instruction.operands[0]
-        if not isinstance(result, Address):
-            yield from registers_in(result)

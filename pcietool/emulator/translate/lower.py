@@ -3,7 +3,7 @@
 The generated code computes registers inline and yields to the engine for everything that other threads can see:
 strong or remote memory, read-modify-writes, fences, barriers, warp operations, sleep. Weak accesses to the device's
 own memory and shared memory are inlined, unless the engine wants to see them all. Control flow is made here, from
-`control_flow`; what stands in between comes from `instructions`. Must not decide what anything costs or in which order
+`control_flow`; what stands in between comes from `isa`. Must not decide what anything costs or in which order
 it becomes visible.
 """
 
@@ -16,7 +16,7 @@ from types import GeneratorType
 from typing import Any, TypeAlias
 
 from pcietool.emulator.memory import views_of
-from pcietool.emulator.ops import Code
+from pcietool.emulator.ops import Code, located
 from pcietool.emulator.translate import arithmetic, floats
 from pcietool.emulator.translate.control_flow import (
     Block,
@@ -28,9 +28,10 @@ from pcietool.emulator.translate.control_flow import (
     target,
     within,
 )
-from pcietool.emulator.translate.instructions import always_asks, lines_of
+from pcietool.emulator.translate.isa import always_asks, lines_of, registers_read
 from pcietool.emulator.translate.polls import wait_loops
 from pcietool.emulator.translate.translation import Translation
+from pcietool.errors import EmulationError
 from pcietool.ptx.declarations import end_of
 from pcietool.ptx.model import Function, Instruction
 
@@ -61,6 +62,23 @@ class Lowered:
     variables: Mapping[str, str]
     """The Python variable of each register."""
 
+    def instruction_at(self, generator: ThreadGenerator) -> Instruction | None:
+        """Where a thread waits; None before its start and behind its end."""
+        frame = generator.gi_frame
+        return None if frame is None else self.instructions.get(frame.f_lineno)
+
+    def error_at(self, thread: object, generator: ThreadGenerator, error: Exception) -> EmulationError:
+        """The same error with the thread and the instruction that made it."""
+        line = generator.gi_frame.f_lineno if generator.gi_frame is not None else 0
+        traceback = error.__traceback__
+        while traceback is not None:  # where the generator itself raised, its frame is already gone
+            if traceback.tb_frame.f_code is generator.gi_code:
+                line = traceback.tb_lineno
+            traceback = traceback.tb_next
+        what = str(error) if isinstance(error, EmulationError) else "access beyond the end of an allocation"
+        where = f" at {located(self.instructions[line])}" if line in self.instructions else ""
+        return EmulationError(f"{thread}, kernel {self.function.name}: {what}{where}")
+
 
 def lower(function: Function, *, inline_weak: bool = True, inline_shared: bool = True) -> Lowered:
     """Raises PtxError for an instruction, modifier or operand the emulator does not know, with its line."""
@@ -76,13 +94,22 @@ def constant_memory(function: Function) -> bytearray:
     return content
 
 
+def misaligned(address: int, nbytes: int, memory: str) -> None:
+    raise EmulationError(f"misaligned {nbytes} byte access to {memory} memory at offset {address}")
+
+
+def trap() -> None:
+    raise EmulationError("the kernel gave up (trap)")
+
+
 class _Lowering:
     """Every case stands behind its test of `pc`, in order, and loops among them are loops of their own. A jump forward
     sets `pc` and lets the tests in between fail; a jump back restarts the innermost loop that holds its target."""
 
     def __init__(self, function: Function, inline_weak: bool, inline_shared: bool) -> None:
         self.function = function
-        self.translation = Translation(function, wait_loops(function), inline_weak, inline_shared)
+        read = {name for block in function.blocks for i in block.instructions for name in registers_read(i)}
+        self.translation = Translation(function, wait_loops(function), read, inline_weak, inline_shared)
         self.cases = Cases.of(function)
         self.silent = self._silent_cycles()
         self.lines: list[str] = []
@@ -111,6 +138,8 @@ class _Lowering:
         namespace: dict[str, Any] = {
             "SHARED_WINDOW": SHARED_WINDOW,
             "views_of": views_of,
+            "misaligned": misaligned,
+            "trap": trap,
             **dict(constants),
             **HELPERS,
             **self.translation.constants,

@@ -8,24 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pcietool.emulator.ops import Code
+from pcietool.emulator.translate import isa
 from pcietool.emulator.translate.accesses import is_shared, is_strong
 from pcietool.emulator.translate.control_flow import Block, jump_at_end, natural_loops, successors
+from pcietool.emulator.translate.translation import TIMERS
 from pcietool.ptx.model import Function, Instruction
-from pcietool.ptx.registers import registers_in, registers_read
-
-HARMLESS = frozenset(
-    {
-        *("mov", "cvta", "cvt", "selp", "setp", "add", "sub", "mul", "mad", "div", "rem", "neg", "abs", "min", "max"),
-        *("and", "or", "xor", "not", "shl", "shr", "shf", "bfe", "bfi", "prmt", "popc", "clz", "brev"),
-        *("bfind", "lop3", "sad", "fma", "copysign", "prefetch"),
-        *("ld", "bra", "nanosleep", "membar", "fence"),
-    }
-)
-ASKING = frozenset(
-    {*("ld", "st", "atom", "red", "bar", "barrier", "vote", "shfl", "match", "redux"), *("membar", "fence")}
-)
-"""What the engine always notices in an exploration (loads of parameters and constants aside)."""
-TIMERS = frozenset({"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%clock", "%clock64"})
+from pcietool.ptx.registers import registers_in
 
 
 def wait_loops(function: Function) -> dict[int, int]:
@@ -60,10 +49,7 @@ def _enters_again_unnoticed(function: Function, blocks: frozenset[Block]) -> boo
     ahead = list(reached)
     while ahead:
         block = ahead.pop()
-        if any(
-            i.opcode in ASKING and not i.guard and not i.has("param", "const")
-            for i in function.blocks[block].instructions
-        ):
+        if any(map(_is_noticed, function.blocks[block].instructions)):
             continue
         for follower in successors(function, block):
             if follower in blocks:
@@ -74,6 +60,11 @@ def _enters_again_unnoticed(function: Function, blocks: frozenset[Block]) -> boo
     return False
 
 
+def _is_noticed(i: Instruction) -> bool:
+    """Does an exploration see each of these?"""
+    return isa.row(i).asks not in (None, Code.SLEEP) and not i.guard and not i.has("param", "const")
+
+
 def _is_poll(load: Instruction) -> bool:
     """Does the engine see each of these loads, and can another GPU change what it returns?"""
     return is_strong(load) and not is_shared(load)
@@ -82,7 +73,7 @@ def _is_poll(load: Instruction) -> bool:
 class _Loop:
     def __init__(self, function: Function, blocks: frozenset[Block]) -> None:
         self.body = [i for block in sorted(blocks) for i in function.blocks[block].instructions]
-        self.loads = [i for i in self.body if i.opcode == "ld" and not i.has("param")]
+        self.loads = [i for i in self.body if isa.row(i).asks == Code.LOAD and not i.has("param")]
         ends = [jump_at_end(function, block) for block in blocks if not blocks.issuperset(successors(function, block))]
         self.conditions = {jump.guard.register.name for jump in ends if jump and jump.guard}
 
@@ -90,7 +81,7 @@ class _Loop:
         """No side effects, and made to be ended by what it polls. A counter may end it too, but only where the loop
         also looks at a timer: a deadline; without one, the counting is what the loop is for. A loop that the timer
         itself ends may do so at any time, not just at the launch's deadline, and has to be emulated look by look."""
-        if any(i.opcode not in HARMLESS for i in self.body):
+        if not all(isa.row(i).waits for i in self.body):
             return False
         if any(is_shared(load) and self.ends_by(load) for load in self.loads):  # nobody watches shared memory
             return False
@@ -110,7 +101,7 @@ class _Loop:
         while grown:
             before = len(depending)
             for instruction in self.body:
-                if instruction.operands and not depending.isdisjoint(registers_read(instruction)):
+                if instruction.operands and not depending.isdisjoint(isa.registers_read(instruction)):
                     depending.update(registers_in(instruction.operands[0]))
             grown = len(depending) > before
         return depending

@@ -6,36 +6,68 @@ Must not know any instruction.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 from pcietool.emulator.ops import Op
-from pcietool.emulator.translate.isa import SPECIAL_REGISTERS
 from pcietool.errors import PtxError
 from pcietool.ptx.model import TYPE_BYTES, Address, Function, Immediate, Instruction, Negated, Operand, Register, Symbol
-from pcietool.ptx.registers import registers_in, registers_read
+from pcietool.ptx.registers import registers_in
 
+TIMERS: Mapping[str, str] = {
+    "%globaltimer": "MC.globaltimer(TH)",
+    "%globaltimer_lo": "(MC.globaltimer(TH)&0xffffffff)",
+    "%globaltimer_hi": "(MC.globaltimer(TH)>>32)",
+    "%clock": "(MC.cycles(TH)&0xffffffff)",
+    "%clock64": "MC.cycles(TH)",
+}
+SPECIAL_REGISTERS: Mapping[str, str] = {
+    "%tid.x": "TX",
+    "%tid.y": "0",
+    "%tid.z": "0",
+    "%ntid.x": "NX",
+    "%ntid.y": "1",
+    "%ntid.z": "1",
+    "%ctaid.x": "CX",
+    "%ctaid.y": "0",
+    "%ctaid.z": "0",
+    "%nctaid.x": "GX",
+    "%nctaid.y": "1",
+    "%nctaid.z": "1",
+    "%laneid": "(TX&31)",
+    "%lanemask_eq": "(1<<(TX&31))",
+    "%lanemask_lt": "((1<<(TX&31))-1)",
+    "%lanemask_le": "((2<<(TX&31))-1)",
+    "%lanemask_gt": "(0xffffffff&-(2<<(TX&31)))",
+    "%lanemask_ge": "(0xffffffff&-(1<<(TX&31)))",
+    "%warpid": "(TX>>5)",
+    "%smid": "MC.sm_of(TH)",
+    **TIMERS,
+}
+"""What generated code reads for each."""
 SINK = "_"
 """Written as a register where a result is not wanted."""
 
 
 class Translation:
-    """One function. `polls`: number of the wait loop by id() of its polls; `inline_weak`: weak accesses to memory of
-    the thread's own device need no engine; `inline_shared`: nor do accesses to shared memory. `constants` are what the
-    generated code refers to by name."""
+    """One function. `polls`: number of the wait loop by id() of its polls; `read`: registers that any instruction uses;
+    `inline_weak`: weak accesses to memory of the thread's own device need no engine; `inline_shared`: nor do accesses
+    to shared memory. `constants` are what the generated code refers to by name."""
 
-    def __init__(self, function: Function, polls: dict[int, int], inline_weak: bool, inline_shared: bool) -> None:
+    def __init__(
+        self, function: Function, polls: dict[int, int], read: Set[str], inline_weak: bool, inline_shared: bool
+    ) -> None:
         self.function = function
         self.polls = polls
+        self.read = read
         self.inline_weak = inline_weak
         self.inline_shared = inline_shared
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Python variable by register."""
-        instructions = [i for block in function.blocks for i in block.instructions]
-        self._read = {name for i in instructions for name in registers_read(i)}
-        for i in instructions:
-            self._check_registers(i)
+        for block in function.blocks:
+            for i in block.instructions:
+                self._check_registers(i)
 
     def unknown(self, i: Instruction, what: str) -> PtxError:
         where = f"kernel {self.function.name}, PTX line {i.line}{f', {i.source}' if i.source else ''}"
@@ -59,10 +91,6 @@ class Translation:
         if len(found) != 1:
             raise self.unknown(i, f"{i.opcode} .{'.'.join(i.modifiers)}")
         return found[0]
-
-    def is_read(self, register: str) -> bool:
-        """Does any instruction of the function use what is in this register?"""
-        return register in self._read
 
     # -- registers and operands -----------------------------------------------------------------------------------
 

@@ -9,9 +9,15 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from pcietool.emulator.translate import isa
-from pcietool.emulator.translate.accesses import FLOAT_SUMS
-from pcietool.emulator.translate.instructions import BARRIER_VOTES, MATCHES, SHUFFLES, VOTES
+from pcietool.emulator.translate import accesses, isa
+from pcietool.emulator.translate.instructions import (
+    BARRIER_VOTES,
+    CONVERTIBLE,
+    MATCHES,
+    REDUCTIONS,
+    SHUFFLES,
+    VOTES,
+)
 from pcietool.machines.base import Buffer, Launch, Machine
 from tests.emulator.emulated_programs import run
 from tests.emulator.translate.instruction_cases import FORMS_OF_ONE_INSTRUCTION, HEAD, by_form, kernels_of, read_cases
@@ -61,7 +67,7 @@ def rows_without_cases(table: Iterable[str]) -> list[str]:
 def test_every_row_of_the_table_has_its_cases() -> None:
     missing = rows_without_cases(isa.ALU)
     assert not missing, f"a new row comes with an instruction test in instructions/: {', '.join(missing)}"
-    cvt_of_integers = {f"cvt.{to}.{source}" for to, source in itertools.product(isa.CONVERTIBLE, repeat=2)}
+    cvt_of_integers = {f"cvt.{to}.{source}" for to, source in itertools.product(CONVERTIBLE, repeat=2)}
     assert forms_with_cases() <= set(isa.ALU_FORMS) | cvt_of_integers, "cases of forms that no row knows"
 
 
@@ -75,14 +81,14 @@ def test_a_row_without_cases_is_found() -> None:
 
 def test_every_other_operation_has_its_cases() -> None:
     rmw = {case.form.split(".", 1)[1] for case in read_cases("read_modify_write")}
-    assert {form.split(".")[0] for form in rmw} == set(isa.RMW)
-    assert {f"add.{kind}" for kind in FLOAT_SUMS} <= rmw
+    assert {form.split(".")[0] for form in rmw} == set(accesses.RMW)
+    assert {f"add.{kind}" for kind in accesses.FLOAT_SUMS} <= rmw
     warp = {case.form for case in read_cases("warp")}
     assert warp == {
         *(f"vote.{kind}" for kind in VOTES),
         *(f"shfl.{kind}" for kind in SHUFFLES),
         *(f"match.{kind}" for kind in MATCHES),
-        *(f"redux.{form}" for form in isa.REDUCTION_FORMS),
+        *(f"redux.{form}" for form in REDUCTIONS),
         *(f"bar.red.{kind}" for kind in BARRIER_VOTES),
     }
 

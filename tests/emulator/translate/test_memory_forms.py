@@ -5,7 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
-from pcietool.emulator.translate import isa
+from pcietool.emulator.ops import SCOPES
+from pcietool.emulator.translate.accesses import CACHE_HINTS, SEMANTICS, SPACES, VECTORS
+from pcietool.emulator.translate.isa import expand
 from pcietool.machines.base import Buffer, Machine
 from tests.emulator.emulated_programs import run
 from tests.emulator.translate.instruction_cases import CONSTRAINTS, FOLDER, HEAD, Case, read_cases, register_type
@@ -117,7 +119,7 @@ def test_every_modifier_of_memory_has_its_cases() -> None:
         "L1::evict_unchanged",
         "L2::64B",
     }
-    known = isa.SPACES | isa.SEMANTICS | isa.SCOPES | isa.CACHE_HINTS | isa.VECTORS
+    known = SPACES | SEMANTICS | SCOPES.keys() | CACHE_HINTS | VECTORS
     assert known - modifiers <= hardly_different, "a new modifier comes with cases in instructions/memory.txt"
 
 
@@ -133,9 +135,7 @@ extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
 
 def test_what_orders_and_waits(machine: Machine, buffers: list[Buffer]) -> None:
     lines = [line for line in (FOLDER / "synchronisation.txt").read_text().splitlines() if line[:1] not in ("", "#")]
-    cases = [
-        (i, others.strip() == "1") for line in lines for row, others in [line.split("->")] for i in isa.expand(row)
-    ]
+    cases = [(i, others.strip() == "1") for line in lines for row, others in [line.split("->")] for i in expand(row)]
     text = HEAD + "".join(
         SYNCHRONISATION.format(name=f"f{n}", instruction=instruction.strip(), other="^ 63" if others else "")
         for n, (instruction, others) in enumerate(cases)

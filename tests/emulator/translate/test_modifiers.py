@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from pcietool.emulator.ops import SCOPE_ORDER, Code, Op
+from pcietool.emulator.ops import SCOPES, Code, Op
 from pcietool.emulator.translate.lower import Lowered, lower
 from pcietool.errors import PtxError
 from pcietool.ptx.parser import parse
@@ -81,7 +81,7 @@ def test_another_modifier_means_something_else() -> None:
     )
 
 
-CTA, GPU, SYS = (SCOPE_ORDER[scope] for scope in ("cta", "gpu", "sys"))
+CTA, GPU, SYS = (SCOPES[scope] for scope in ("cta", "gpu", "sys"))
 DEFAULTS: dict[str, dict[str, object]] = {
     "atom.global.add.u32 %r1, [%a], 1;": {"strong": True, "acquire": False, "release": False, "scope": GPU},
     "red.global.add.u32 [%a], 1;": {"strong": True, "acquire": False, "release": False, "scope": GPU},

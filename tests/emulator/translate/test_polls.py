@@ -5,6 +5,8 @@ import pytest
 from pcietool.compiler import compile_source
 from pcietool.data import kernel_source
 from pcietool.emulator.translate.polls import wait_loops
+from pcietool.machines.base import Launch, on_device
+from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.ptx.parser import parse
 from tests.emulator.emulated_programs import ptx_program
 
@@ -42,6 +44,7 @@ WAIT = "ld.acquire.sys.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0;"
 WAITING = {
     "a plain spin": f"A: {WAIT} @%p1 bra A; ret;",
     "with sleep": f"A: nanosleep.u32 100; {WAIT} @%p1 bra A; ret;",
+    "with arithmetic": f"A: sqrt.rn.f32 %r2, %r1; rcp.rn.f32 %r2, %r2; activemask.b32 %r3; {WAIT} @%p1 bra A; ret;",
     "volatile": "A: ld.volatile.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;",
 }
 NOT_WAITING = {
@@ -76,3 +79,30 @@ def test_wait_loops(what):
 @pytest.mark.parametrize("what", NOT_WAITING)
 def test_other_loops(what):
     assert polls_of(NOT_WAITING[what]) == []
+
+
+WAIT_FOR_SLOT = """
+#include "slots.cuh"
+__device__ __forceinline__ bool is_there(u32 got, u32 wanted) {{
+    u32 also;
+    asm volatile("{also}" : "=r"(also) : "r"(got));
+    return got >= wanted && also != 1;
+}}
+extern "C" __global__ void wait(Watch* watch, const u32* slot) {{
+    wait_slot<RelaxedSys, 0, is_there>(slot, 1, deadline_from(watch), 0, 0, 0, 0);
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "also", ["add.u32 %0, %1, 1;", "sqrt.rn.f32 %0, %1;", "rcp.rn.f32 %0, %1;", "activemask.b32 %0;"]
+)
+def test_a_hang_is_proved_at_once_whatever_the_wait_computes(emulated: EmulatedMachine, also: str) -> None:
+    """It costs a few events, not one for each look until the deadline."""
+    slot = emulated.alloc(on_device(0), 4, "slot")
+    kernel = emulated.load_text("wait.cu", WAIT_FOR_SLOT.format(also=also)).kernel("wait")
+    hang = emulated.run([Launch(0, kernel, 1, 1, (slot,))], 2.0).hang
+    assert hang is not None
+    assert hang.limit == "device deadline"
+    assert "'slot'+0 on GPU 0" in [blocked.address for blocked in hang.proof]
+    assert emulated.engine.events < 100

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pcietool.emulator.translate.instructions import BARRIER_VOTES, MATCHES, SHUFFLES
-from pcietool.emulator.translate.isa import REDUCTION_FORMS
+from pcietool.emulator.translate.instructions import BARRIER_VOTES, MATCHES, REDUCTIONS, SHUFFLES
 from pcietool.machines.base import Buffer, Machine, Program
 from tests.emulator.emulated_programs import run
 from tests.emulator.translate.instruction_cases import HEAD, Case, read_cases
@@ -69,7 +68,7 @@ def program(machine: Machine) -> Program:
     kernels = (
         (VOTE.format(kind=kind, vote=vote) for kind, vote in votes.items()),
         (SHUFFLE.format(kind=kind) for kind in sorted(SHUFFLES)),
-        (REDUX.format(name=form.replace(".", "_"), form=form) for form in sorted(REDUCTION_FORMS)),
+        (REDUX.format(name=form.replace(".", "_"), form=form) for form in sorted(REDUCTIONS)),
         (MATCH.format(kind=kind, pair="|p" if kind == "all" else "") for kind in sorted(MATCHES)),
         (BARRIER.format(kind=kind, instruction=barriers[kind]) for kind in sorted(BARRIER_VOTES)),
     )
