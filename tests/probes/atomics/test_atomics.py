@@ -16,17 +16,10 @@ from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Counter, Form, 
 from pcietool.probes.atomics.probe import AtomicsConfig, judge, run
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.world import World
+from tests.listening import Listener
 
 ADD = Form("add", "atom", "sys")
 TOLERANCE = 0.02
-
-
-class Listener:
-    def progress(self, text: str) -> None: ...
-
-    def begin(self, result: ProbeResult) -> None: ...
-
-    def result(self, result: ProbeResult) -> None: ...
 
 
 def measure(machine: EmulatedMachine, **options: Any) -> list[ProbeResult]:
@@ -293,16 +286,12 @@ def test_a_grid_that_no_gpu_holds_is_refused() -> None:
 
 def test_the_part_that_began_has_the_rows_so_far(pcie: EmulatedMachine) -> None:
     class Impatient(Listener):
-        begun: ProbeResult
-
-        def begin(self, result: ProbeResult) -> None:
-            self.begun = result
-
         def progress(self, text: str) -> None:
-            if len(self.begun.rows) == 2:
+            if len(self.begun[0].rows) == 2:
                 raise KeyboardInterrupt
 
     observer = Impatient()
     with pytest.raises(KeyboardInterrupt):
         run(pcie, AtomicsConfig(iterations=2, transport="host"), observer)
-    assert (observer.begun.transport, len(observer.begun.rows)) == ("host", 2)
+    (begun,) = observer.begun
+    assert (begun.transport, len(begun.rows)) == ("host", 2)

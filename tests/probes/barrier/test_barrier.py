@@ -2,55 +2,43 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from pcietool.compiler import compile_source
-from pcietool.contract.results import Status
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.data import kernel_source
 from pcietool.errors import UsageError
+from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.barrier import probe as barrier
 from pcietool.probes.barrier.kernel import Barrier, BarrierConfig
 from pcietool.probes.common.world import World
 from pcietool.units import micros
+from tests.listening import Listener
 
-FEW = {"iterations": 12, "warmup": 2, "launches": 2}
-
-
-class Silent:
-    """An observer that only remembers."""
-
-    def __init__(self):
-        self.results = []
-
-    def progress(self, text):
-        pass
-
-    def begin(self, result):
-        self.begun = result
-
-    def result(self, result):
-        self.results.append(result)
+FEW: dict[str, Any] = {"iterations": 12, "warmup": 2, "launches": 2}
 
 
-def run(machine, **config):
-    return barrier.run(machine, BarrierConfig(**{**FEW, **config}), Silent())
+def run(machine: Machine, **config: Any) -> list[ProbeResult]:
+    return barrier.run(machine, BarrierConfig(**{**FEW, **config}), Listener())
 
 
 @pytest.fixture
-def h200():
+def h200() -> EmulatedMachine:
     return EmulatedMachine.open("h200-nvlink2")
 
 
 @pytest.fixture
-def switch4():
+def switch4() -> EmulatedMachine:
     return EmulatedMachine.open("pcie5-switch4")
 
 
-def mean_us(result, order, mode="in-kernel"):
+def mean_us(result: ProbeResult, order: str, mode: str = "in-kernel") -> float:
     (row,) = [row for row in result.rows if row["order"] == order and row["mode"] == mode]
-    return row["mean_period_us"]
+    return float(row["mean_period_us"])
 
 
 @pytest.mark.parametrize(
@@ -63,18 +51,20 @@ def mean_us(result, order, mode="in-kernel"):
         ("host", "relaxed", 1.32),
     ],
 )
-def test_the_h200_fabric_predicts_the_measured_period(h200, transport, order, measured_us):
+def test_the_h200_fabric_predicts_the_measured_period(
+    h200: EmulatedMachine, transport: str, order: str, measured_us: float
+) -> None:
     (result,) = run(h200, transport=transport, orders=(order,), modes=("in-kernel",), iterations=200)
     assert mean_us(result, order) == pytest.approx(measured_us, rel=0.25)
 
 
 @pytest.mark.parametrize(("transport", "measured_us"), [("peer", 2.37), ("host", 3.60)])
-def test_the_h200_fabric_predicts_the_graph(h200, transport, measured_us):
+def test_the_h200_fabric_predicts_the_graph(h200: EmulatedMachine, transport: str, measured_us: float) -> None:
     (result,) = run(h200, transport=transport, orders=("publishing",), modes=("graph",))
     assert mean_us(result, "publishing", "graph") == pytest.approx(measured_us, rel=0.4)
 
 
-def test_every_order_and_mode_has_a_row_on_every_transport(switch4):
+def test_every_order_and_mode_has_a_row_on_every_transport(switch4: EmulatedMachine) -> None:
     results = run(switch4, transport="all")
     assert [result.transport for result in results] == ["peer", "host", "self"]
     for result in results:
@@ -85,14 +75,14 @@ def test_every_order_and_mode_has_a_row_on_every_transport(switch4):
         assert all(check["passed"] for check in result.checks)
 
 
-def test_a_publishing_round_costs_a_system_fence_more_than_a_relaxed_one(h200):
+def test_a_publishing_round_costs_a_system_fence_more_than_a_relaxed_one(h200: EmulatedMachine) -> None:
     (result,) = run(h200, transport="peer", modes=("in-kernel",))
     fence_us = h200.spec.gpu.fence_sys_ns.value / 1e3
     assert mean_us(result, "publishing") >= mean_us(result, "relaxed") + 0.9 * fence_us
     assert mean_us(result, "floor") <= mean_us(result, "relaxed") * 1.05
 
 
-def test_ranks_under_different_roots_take_longer():
+def test_ranks_under_different_roots_take_longer() -> None:
     near = EmulatedMachine.open("pcie5-two-roots8", gpus=[0, 1])
     far = EmulatedMachine.open("pcie5-two-roots8", gpus=[0, 4])
     periods = [
@@ -102,12 +92,12 @@ def test_ranks_under_different_roots_take_longer():
     assert periods[1] > periods[0] + 0.2
 
 
-def test_sweep_measures_every_number_of_ranks(switch4):
+def test_sweep_measures_every_number_of_ranks(switch4: EmulatedMachine) -> None:
     (result,) = run(switch4, transport="peer", orders=("publishing",), modes=("in-kernel",), sweep=True)
     assert [row["world"] for row in result.rows] == [2, 3, 4]
 
 
-def test_the_control_without_a_wait_fails_the_self_test(switch4):
+def test_the_control_without_a_wait_fails_the_self_test(switch4: EmulatedMachine) -> None:
     world = World.build(switch4, "peer", 4, rows=2)
     for no_wait, blocks in ((False, True), (True, False)):
         tested = Barrier(switch4, world, "publishing", BarrierConfig(), no_wait=no_wait, inject=True)
@@ -117,21 +107,21 @@ def test_the_control_without_a_wait_fails_the_self_test(switch4):
         world.reset()
 
 
-def test_a_barrier_that_does_not_block_is_a_failure(switch4, monkeypatch):
+def test_a_barrier_that_does_not_block_is_a_failure(switch4: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(barrier, "_least_span_us", lambda tested: (tested.free(), (200.0, 3.0))[1])
     (result,) = run(switch4, transport="peer", orders=("publishing",), modes=())
     assert result.status is Status.FAIL
-    assert "barrier blocks" in result.reason
+    assert "barrier blocks" in (result.reason or "")
 
 
-def test_a_control_that_blocks_is_a_failure_too(switch4, monkeypatch):
+def test_a_control_that_blocks_is_a_failure_too(switch4: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(barrier, "_least_span_us", lambda tested: (tested.free(), (200.0, 500.0))[1])
     (result,) = run(switch4, transport="peer", orders=("publishing",), modes=())
     assert result.status is Status.FAIL
-    assert "control" in result.reason
+    assert "control" in (result.reason or "")
 
 
-def test_one_sequence_goes_through_all_orders_of_a_world(h200):
+def test_one_sequence_goes_through_all_orders_of_a_world(h200: EmulatedMachine) -> None:
     """Two kernels on the same slots go on counting; one that counted anew would take old signals for its own."""
     world = World.build(h200, "peer", 2, rows=2)
     rounds = 6
@@ -150,7 +140,7 @@ def test_one_sequence_goes_through_all_orders_of_a_world(h200):
     assert anew.read_periods_ns(rounds).mean() < one_way_ns
 
 
-def test_overwritten_guard_words_are_found(switch4):
+def test_overwritten_guard_words_are_found(switch4: EmulatedMachine) -> None:
     world = World.build(switch4, "host", 2, rows=2)
     assert world.damaged_guards() == []
     world.slots[1].write(np.zeros(4, np.uint8), world.slots[1].nbytes - 4)
@@ -158,9 +148,10 @@ def test_overwritten_guard_words_are_found(switch4):
 
 
 @pytest.mark.parametrize("inject", ["dead-rank", "drop-signal", "beyond-residency"])
-def test_a_failure_names_the_slot_and_the_next_command_works(switch4, inject):
+def test_a_failure_names_the_slot_and_the_next_command_works(switch4: EmulatedMachine, inject: str) -> None:
     (result,) = run(switch4, transport="peer", inject=inject)
     assert result.status is Status.HANG
+    assert result.hang is not None
     record = next(r for r in result.hang["records"] if r["reason"] == "deadline")
     expected = {
         "dead-rank": {"row": 1, "col": 3, "wanted": 1, "got": 0},
@@ -173,7 +164,7 @@ def test_a_failure_names_the_slot_and_the_next_command_works(switch4, inject):
     assert after.status is Status.PASS
 
 
-def test_a_stalled_rank_is_survived(switch4):
+def test_a_stalled_rank_is_survived(switch4: EmulatedMachine) -> None:
     (result,) = run(switch4, transport="peer", inject="stall=50", orders=("publishing",), modes=("in-kernel",))
     assert result.status is Status.PASS
     assert result.checks[0] == {
@@ -190,13 +181,15 @@ def test_a_stalled_rank_is_survived(switch4):
         (("article",), ("launched",), "4 ranks pass an article barrier in {} µs (launched, mean period)"),
     ],
 )
-def test_the_headline_is_the_mean_of_the_strongest_order_that_was_measured(switch4, orders, modes, headline):
+def test_the_headline_is_the_mean_of_the_strongest_order_that_was_measured(
+    switch4: EmulatedMachine, orders: tuple[str, ...], modes: tuple[str, ...], headline: str
+) -> None:
     (result,) = run(switch4, transport="peer", orders=orders, modes=modes)
     order, mode = headline.split()[4], headline.split("(")[1].split(",")[0]
     assert result.verdict == headline.format(micros(mean_us(result, order, mode)))
 
 
-def test_the_headline_says_what_the_order_costs_beside_the_floor(switch4):
+def test_the_headline_says_what_the_order_costs_beside_the_floor(switch4: EmulatedMachine) -> None:
     (result,) = run(switch4, transport="peer", orders=("floor", "publishing"), modes=("in-kernel",))
     above = micros(mean_us(result, "publishing") - mean_us(result, "floor"))
     assert result.verdict.endswith(f"{above} µs above the floor of relaxed signals")
@@ -204,7 +197,7 @@ def test_the_headline_says_what_the_order_costs_beside_the_floor(switch4):
     assert "above" not in alone.verdict
 
 
-def test_a_floor_outside_a_kernel_is_refused_or_has_a_reason(switch4):
+def test_a_floor_outside_a_kernel_is_refused_or_has_a_reason(switch4: EmulatedMachine) -> None:
     with pytest.raises(UsageError, match=r"--order floor: .*only exists in-kernel"):
         BarrierConfig(orders=("floor",), modes=("launched", "graph"))
     (result,) = run(switch4, transport="peer", orders=("floor", "relaxed"), modes=("graph",))
@@ -213,14 +206,16 @@ def test_a_floor_outside_a_kernel_is_refused_or_has_a_reason(switch4):
     assert "in-kernel" in floor["reason"]
 
 
-def test_a_machine_without_graphs_says_so_and_measured_nothing_is_no_pass(switch4, monkeypatch):
+def test_a_machine_without_graphs_says_so_and_measured_nothing_is_no_pass(
+    switch4: EmulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(switch4, "missing", lambda capability: "no graphs here")
     (result,) = run(switch4, transport="peer", orders=("relaxed",), modes=("graph",))
     assert [row["reason"] for row in result.rows] == ["no graphs here"]
     assert (result.status, result.verdict, result.reason) == (Status.ERROR, "nothing was measured", "no graphs here")
 
 
-def test_one_sample_gives_a_mean_and_nothing_else(switch4):
+def test_one_sample_gives_a_mean_and_nothing_else(switch4: EmulatedMachine) -> None:
     (result,) = run(switch4, transport="peer", orders=("relaxed",), modes=("graph", "in-kernel"))
     graph, in_kernel = result.rows
     assert graph["launches"] == 1
@@ -230,39 +225,45 @@ def test_one_sample_gives_a_mean_and_nothing_else(switch4):
     assert in_kernel["period_us_p50"] > 0
 
 
-def test_what_was_measured_before_an_interruption_is_in_the_part_that_began(switch4, monkeypatch):
-    observer = Silent()
+def test_what_was_measured_before_an_interruption_is_in_the_part_that_began(
+    switch4: EmulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observer = Listener()
 
-    def interrupted(*_):
+    def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(barrier, "_in_graph", interrupted)
     with pytest.raises(KeyboardInterrupt):
         barrier.run(switch4, BarrierConfig(**FEW, transport="host", orders=("relaxed",)), observer)
     assert observer.results == []
-    assert [row["mode"] for row in observer.begun.rows] == ["in-kernel", "launched"]
-    assert [check["name"] for check in observer.begun.checks] == [
+    (begun,) = observer.begun
+    assert [row["mode"] for row in begun.rows] == ["in-kernel", "launched"]
+    assert [check["name"] for check in begun.checks] == [
         "relaxed barrier blocks",
         "control without a wait is caught",
     ]
 
 
-def test_the_effort_says_what_the_defaults_were(switch4):
-    (result,) = barrier.run(switch4, BarrierConfig(transport="self", orders=("floor",), modes=("in-kernel",)), Silent())
+def test_the_effort_says_what_the_defaults_were(switch4: EmulatedMachine) -> None:
+    (result,) = barrier.run(
+        switch4, BarrierConfig(transport="self", orders=("floor",), modes=("in-kernel",)), Listener()
+    )
     assert result.effort == {"rounds": 50, "launches": 2, "replays": 1}
 
 
 @pytest.mark.parametrize("stall_us", [300_000, 99_999_999])
-def test_a_wait_ends_at_its_deadline_although_others_still_run(switch4, stall_us):
+def test_a_wait_ends_at_its_deadline_although_others_still_run(switch4: EmulatedMachine, stall_us: int) -> None:
     """Nothing is stuck for ever here, the late rank is only too late."""
     (result,) = run(switch4, transport="peer", inject=f"stall={stall_us}", timeout_s=0.1)
     assert result.status is Status.HANG
+    assert result.hang is not None
     late = [r for r in result.hang["records"] if r["reason"] == "deadline"]
     assert {r["col"] for r in late} == {3}
     assert all(0.1e9 <= r["since_entry_ns"] < 0.11e9 for r in late)
 
 
-def test_one_gpu_runs_both_roles_and_waives_the_rest():
+def test_one_gpu_runs_both_roles_and_waives_the_rest() -> None:
     machine = EmulatedMachine.open("pcie5-switch4", gpus=[0])
     results = run(machine, orders=("publishing",), modes=("in-kernel",))
     assert [(r.transport, r.status) for r in results] == [
@@ -270,19 +271,19 @@ def test_one_gpu_runs_both_roles_and_waives_the_rest():
         ("host", Status.WAIVED),
         ("self", Status.PASS),
     ]
-    assert all("two GPUs" in r.reason for r in results[:2])
+    assert all("two GPUs" in (r.reason or "") for r in results[:2])
     with pytest.raises(UsageError, match="--transport peer: needs two GPUs"):
         run(machine, transport="peer")
 
 
-def test_several_blocks_a_rank_meet_before_they_signal(switch4):
+def test_several_blocks_a_rank_meet_before_they_signal(switch4: EmulatedMachine) -> None:
     (result,) = run(switch4, transport="peer", blocks=3, threads=64, orders=("publishing",), modes=("in-kernel",))
     assert result.status is Status.PASS
     assert (result.rows[0]["blocks"], result.rows[0]["threads"]) == (3, 64)
 
 
 @pytest.mark.gpu
-def test_barrier_blocks_on_real_gpus():
+def test_barrier_blocks_on_real_gpus() -> None:
     from pcietool.errors import NothingToRunError
     from pcietool.machines import open_machine
 
@@ -295,7 +296,7 @@ def test_barrier_blocks_on_real_gpus():
             assert result.status in (Status.PASS, Status.WAIVED)
 
 
-def test_only_a_kernel_that_waits_for_the_launch_before_may_overlap_it(switch4):
+def test_only_a_kernel_that_waits_for_the_launch_before_may_overlap_it(switch4: EmulatedMachine) -> None:
     """And it waits for it, on the architectures that can start it early, before it reads what that one wrote."""
     world = World.build(switch4, "peer", 4, rows=2)
     tested = Barrier(switch4, world, "publishing", BarrierConfig())

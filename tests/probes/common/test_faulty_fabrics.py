@@ -14,6 +14,7 @@ from pcietool.errors import ExitCode
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes import PROBES
 from pcietool.report.result import exit_code
+from tests.listening import Listener
 
 HEALTHY = "pcie5-switch4"
 SMALL: dict[str, dict[str, Any]] = {
@@ -31,14 +32,6 @@ HOLDS = {
     "verify": "nothing wrong",
 }
 """What the verdict of each says where nothing is wrong with the machine."""
-
-
-class Listener:
-    def progress(self, text: str) -> None: ...
-
-    def begin(self, result: ProbeResult) -> None: ...
-
-    def result(self, result: ProbeResult) -> None: ...
 
 
 def results_on(fabric: str, command: str, transport: str, **options: Any) -> list[ProbeResult]:

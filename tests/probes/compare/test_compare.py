@@ -1,55 +1,46 @@
 """compare-nccl on the emulator: ours alone, and whole matches against players that have no library."""
 
+from typing import Any
+
 import pytest
 
 from pcietool.contenders.catalog import CONTENDERS, Contender
 from pcietool.contenders.player import Measurement
-from pcietool.contract.results import Status
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.errors import UsageError
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.world import World
 from pcietool.probes.compare import comparison
 from pcietool.probes.compare import probe as compare
+from pcietool.probes.compare.allreduce_kernel import AllReduce
 from pcietool.probes.compare.comparison import Comparison, faster
 from pcietool.probes.compare.config import CompareConfig, Effort
 from pcietool.probes.compare.crossover import crossover, crossovers
+from tests.listening import Listener
 
-TWO = {"sizes": (4, 16), "modes": ("eager",), "pairs": 7}
+TWO: dict[str, Any] = {"sizes": (4, 16), "modes": ("eager",), "pairs": 7}
 EFFORT = Effort(pairs=7, rounds=5, nodes=20, replays=1)
 
 
-class Silent:
-    def __init__(self):
-        self.progressed = []
-
-    def progress(self, text):
-        self.progressed.append(text)
-
-    def begin(self, result):
-        pass
-
-    def result(self, result):
-        pass
-
-
-def compared(player, environment=None, contender=None, **config):
+def compared(
+    player: str, environment: dict[str, str] | None = None, contender: Contender | None = None, **options: Any
+) -> ProbeResult:
     machine = EmulatedMachine.open("h200-nvlink2")
     world = World.build(machine, "peer", 2, rows=2)
     contender = contender or Contender("fake", "A fake", f"tests.contenders.fake_players:{player}")
-    config = CompareConfig(**TWO | config)
-    return Comparison(contender, world, config, EFFORT, Silent(), environment or {}).run()
+    return Comparison(contender, world, CompareConfig(**TWO | options), EFFORT, Listener(), environment or {}).run()
 
 
 @pytest.fixture(autouse=True)
-def gpus(monkeypatch):
+def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "gpus_answer", lambda count, environment: ("the GPUs answer", True))
 
 
 # -- ours alone -------------------------------------------------------------------------------------------------------
 
 
-def test_without_gpus_ours_is_shown_alone_and_nothing_counts_as_compared():
-    results = compare.run(EmulatedMachine.open("pcie5-switch4"), CompareConfig(sizes=(4,)), Silent())
+def test_without_gpus_ours_is_shown_alone_and_nothing_counts_as_compared() -> None:
+    results = compare.run(EmulatedMachine.open("pcie5-switch4"), CompareConfig(sizes=(4,)), Listener())
     assert [(result.transport, result.status) for result in results] == [
         ("peer", Status.WAIVED),
         ("host", Status.WAIVED),
@@ -62,41 +53,41 @@ def test_without_gpus_ours_is_shown_alone_and_nothing_counts_as_compared():
         assert all(check["passed"] for check in result.checks)
 
 
-def test_a_control_that_is_not_caught_is_a_failure(monkeypatch):
-    monkeypatch.setattr(compare.AllReduce, "wrong_sums", lambda self: None)
+def test_a_control_that_is_not_caught_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AllReduce, "wrong_sums", lambda self: None)
     config = CompareConfig(sizes=(4,), modes=("in-kernel",), transport="peer")
-    (result,) = compare.run(EmulatedMachine.open("h200-nvlink2"), config, Silent())
+    (result,) = compare.run(EmulatedMachine.open("h200-nvlink2"), config, Listener())
     assert result.status is Status.FAIL
     assert result.reason == "control: a torn all-reduce is caught: no sum was wrong"
 
 
-def test_wrong_sums_of_ours_are_a_failure(monkeypatch):
-    monkeypatch.setattr(compare.AllReduce, "wrong_outputs", lambda self, iteration: "rank 0")
+def test_wrong_sums_of_ours_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AllReduce, "wrong_outputs", lambda self, iteration: "rank 0")
     config = CompareConfig(sizes=(4,), modes=("graph",), transport="peer")
-    (result,) = compare.run(EmulatedMachine.open("h200-nvlink2"), config, Silent())
+    (result,) = compare.run(EmulatedMachine.open("h200-nvlink2"), config, Listener())
     assert result.status is Status.FAIL
-    assert "inline-flag all-reduce of 4 bytes, graph: rank 0" in result.reason
+    assert "inline-flag all-reduce of 4 bytes, graph: rank 0" in (result.reason or "")
 
 
-def test_one_gpu_is_waived_unless_a_transport_is_named():
+def test_one_gpu_is_waived_unless_a_transport_is_named() -> None:
     machine = EmulatedMachine.open("h200-nvlink2", gpus=[0])
-    results = compare.run(machine, CompareConfig(), Silent())
+    results = compare.run(machine, CompareConfig(), Listener())
     assert [result.status for result in results] == [Status.WAIVED, Status.WAIVED]
     assert results[0].reason == "needs two GPUs and there is one"
     with pytest.raises(UsageError, match="--transport host: needs two GPUs"):
-        compare.run(machine, CompareConfig(transport="host"), Silent())
+        compare.run(machine, CompareConfig(transport="host"), Listener())
 
 
 # -- against somebody -------------------------------------------------------------------------------------------------
 
 
-def test_one_process_for_all_gpus_has_no_graph():
+def test_one_process_for_all_gpus_has_no_graph() -> None:
     result = compared("Honest", modes=("graph",))
     assert result.status is Status.WAIVED
-    assert "no graph of one process" in result.reason
+    assert "no graph of one process" in (result.reason or "")
 
 
-def test_a_match_gives_ratios_with_intervals_and_says_what_ran():
+def test_a_match_gives_ratios_with_intervals_and_says_what_ran() -> None:
     result = compared("Honest", {"NCCL_ALGO": "Tree"})
     assert result.status is Status.PASS
     assert [(row["ours"], row["bytes"]) for row in result.rows] == [
@@ -115,7 +106,7 @@ def test_a_match_gives_ratios_with_intervals_and_says_what_ran():
     assert "x faster" in result.verdict
 
 
-def test_of_several_processes_the_shortest_counts_around_launches_and_the_longest_in_a_kernel():
+def test_of_several_processes_the_shortest_counts_around_launches_and_the_longest_in_a_kernel() -> None:
     barrier = Measurement("barrier", "graph"), Measurement("LSA relaxed", "in-kernel")
     contender = Contender(
         "fake", "A fake", "tests.contenders.fake_players:Honest", process_a_gpu=True, barriers=barrier
@@ -135,24 +126,25 @@ def test_of_several_processes_the_shortest_counts_around_launches_and_the_longes
         ("Fails", Status.ERROR, "no reason; afterwards the GPUs answer"),
     ],
 )
-def test_what_a_contender_does_ends_its_part_only(player, status, reason):
+def test_what_a_contender_does_ends_its_part_only(player: str, status: Status, reason: str) -> None:
     result = compared(player)
     assert result.status is status
-    assert result.reason.endswith(reason)
+    assert (result.reason or "").endswith(reason)
 
 
 @pytest.mark.parametrize(("player", "stage"), [("HangsInInit", "ncclCommInitAll"), ("HangsInRun", "all-reduce, eager")])
-def test_a_contender_that_hangs_is_named_killed_and_the_gpus_are_checked(player, stage):
+def test_a_contender_that_hangs_is_named_killed_and_the_gpus_are_checked(player: str, stage: str) -> None:
     result = compared(player, init_timeout_s=3.0, run_timeout_s=1.0)
     assert result.status is Status.HANG
-    assert f"stage {stage}; its processes were killed; afterwards the GPUs answer" in result.reason
+    assert f"stage {stage}; its processes were killed; afterwards the GPUs answer" in (result.reason or "")
+    assert result.hang is not None
     assert result.hang["gpus_lost"] is False
 
 
-def test_settings_of_the_user_that_forbid_a_contender_waive_it():
+def test_settings_of_the_user_that_forbid_a_contender_waive_it() -> None:
     result = compared("", {"NCCL_P2P_DISABLE": "0"}, CONTENDERS["nccl-host"])
     assert result.status is Status.WAIVED
-    assert "NCCL_P2P_DISABLE=0 is set and kept" in result.reason
+    assert "NCCL_P2P_DISABLE=0 is set and kept" in (result.reason or "")
 
 
 # -- what figures say -------------------------------------------------------------------------------------------------
@@ -168,13 +160,13 @@ def test_settings_of_the_user_that_forbid_a_contender_waive_it():
         ([(4, 3.0), (64, 0.9), (1024, 1.0)], None),
     ],
 )
-def test_the_crossover_is_where_theirs_stays_faster(ratios, crossing):
+def test_the_crossover_is_where_theirs_stays_faster(ratios: list[tuple[int, float]], crossing: int | None) -> None:
     found = crossover(ratios)
     assert found["crossover_bytes"] == crossing
     assert ("crossover_bytes_reason" in found) is (crossing is None)
 
 
-def test_crossovers_are_told_for_each_contender_and_mode():
+def test_crossovers_are_told_for_each_contender_and_mode() -> None:
     rows = [
         {"contender": "a", "mode": mode, "bytes": nbytes, "times_faster_median": times}
         for mode, times in (("graph", 2.0), ("eager", 0.5))
@@ -184,11 +176,11 @@ def test_crossovers_are_told_for_each_contender_and_mode():
     assert table == {("a", "graph"): None, ("a", "eager"): 4}
 
 
-def test_faster_and_slower_are_said_in_words():
+def test_faster_and_slower_are_said_in_words() -> None:
     row = {"times_faster_median": 2.0, "times_faster_median_low": 1.9, "times_faster_median_high": 2.1}
     assert faster(row) == "2.00 x faster [1.90, 2.10]"
-    row = {"times_faster_median": 0.5, "times_faster_median_low": 0.4, "times_faster_median_high": None}
-    assert faster({**row, "times_faster_median_low": None}) == "2.00 x slower"
+    row = {"times_faster_median": 0.5}
+    assert faster({**row, "times_faster_median_low": None, "times_faster_median_high": None}) == "2.00 x slower"
 
 
 @pytest.mark.parametrize(
@@ -205,12 +197,12 @@ def test_faster_and_slower_are_said_in_words():
         {"init_timeout_s": 600},
     ],
 )
-def test_what_makes_no_sense_is_refused(config):
+def test_what_makes_no_sense_is_refused(config: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         CompareConfig(**config)
 
 
-def test_sizes_are_a_range_or_a_list():
+def test_sizes_are_a_range_or_a_list() -> None:
     assert CompareConfig().all_sizes("cuda") == [4 << 2 * step for step in range(10)][:10]
     assert CompareConfig(sizes=(8192, 4)).all_sizes("cuda") == [4, 8192]
     assert CompareConfig(min_bytes=1024).all_sizes("emulated") == [1024]

@@ -1,5 +1,7 @@
 """What an exploration means for a test that expects something, and what the result says of it."""
 
+from pathlib import Path
+
 import pytest
 
 from pcietool.contract.results import Status
@@ -7,6 +9,7 @@ from pcietool.errors import ConfigError
 from pcietool.litmus.explore import explore
 from pcietool.litmus.text.parse import parse_litmus
 from pcietool.probes.litmus import probe as litmus
+from tests.listening import Listener
 
 MP = "st.weak x, 1 | ld.{read}.sys r0, y ; st.release.sys y, 1 | ld.weak r1, x ;"
 STALE = "(P1:r0 = 1 /\\ P1:r1 = 0)"
@@ -14,25 +17,15 @@ LB = "ld.weak r0, x | ld.weak r0, y ; st.weak y, 1 | st.weak x, 1 ;"
 BOTH = "(P0:r0 = 1 /\\ P1:r0 = 1)"
 
 
-class Observed:
-    def __init__(self):
-        self.lines, self.begun, self.results = [], [], []
-
-    def progress(self, text):
-        self.lines.append(text)
-
-    def begin(self, result):
-        self.begun.append(result)
-
-    def result(self, result):
-        self.results.append(result)
-
-
-def litmus_text(body, condition, description="", places="P0@cta 0,gpu 0 | P1@cta 0,gpu 1"):
+def litmus_text(
+    body: str, condition: str, description: str = "", places: str = "P0@cta 0,gpu 0 | P1@cta 0,gpu 1"
+) -> str:
     return f'PTX test\n"{description}"\n{{ x=0; y=0; }}\n{places} ;\n{body}\n{condition}\n'
 
 
-def judged(body, condition, description="", max_states=1000, **places):
+def judged(
+    body: str, condition: str, description: str = "", max_states: int = 1000, **places: str
+) -> tuple[Status, str | None]:
     return litmus.judge(explore(parse_litmus(litmus_text(body, condition, description, **places)), max_states))
 
 
@@ -52,7 +45,7 @@ def judged(body, condition, description="", max_states=1000, **places):
         ("relaxed", f"~exists {STALE}", "expect: allowed", Status.PASS),
     ],
 )
-def test_verdict_against_expectation(read, condition, description, status):
+def test_verdict_against_expectation(read: str, condition: str, description: str, status: Status) -> None:
     assert judged(MP.format(read=read), condition, description)[0] is status
 
 
@@ -65,21 +58,23 @@ def test_verdict_against_expectation(read, condition, description, status):
         (f"exists {BOTH}", "expect: forbidden", Status.PASS),
     ],
 )
-def test_what_falls_into_a_gap_of_the_model_is_not_called_forbidden_lightly(condition, description, status):
+def test_what_falls_into_a_gap_of_the_model_is_not_called_forbidden_lightly(
+    condition: str, description: str, status: Status
+) -> None:
     found, reason = judged(LB, condition, description)
     assert found is status
     assert (reason is None) == (status is Status.PASS)
     assert reason is None or "load buffering" in reason
 
 
-def test_a_bound_is_no_proof():
+def test_a_bound_is_no_proof() -> None:
     status, reason = judged(MP.format(read="acquire"), f"~exists {STALE}", max_states=3)
     assert status is Status.ERROR
-    assert "proves nothing; raise --max-states" in reason
+    assert "proves nothing; raise --max-states" in (reason or "")
     assert judged(MP.format(read="acquire"), f"exists {STALE}", max_states=3)[0] is Status.WARN
 
 
-def test_hangs_are_hangs_unless_the_test_says_so():
+def test_hangs_are_hangs_unless_the_test_says_so() -> None:
     body, place = "bar.cta.sync 0, 1, 3 | bar.cta.sync 0, 1, 3 ;", "P0@cta 0,gpu 0 | P1@cta 0,gpu 0"
     assert judged(body, "exists (x = 0)", places=place) == (Status.HANG, "a barrier is never completed")
     assert judged(body, "exists (x = 0)", "expect: forbidden, hangs", places=place)[0] is Status.PASS
@@ -87,16 +82,16 @@ def test_hangs_are_hangs_unless_the_test_says_so():
     assert judged(enough, "exists (x = 0)", "expect: allowed, hangs", places=place)[0] is Status.FAIL
 
 
-def test_a_program_that_never_ends_is_a_hang():
+def test_a_program_that_never_ends_is_a_hang() -> None:
     body = "LC00: ld.relaxed.sys r0, x | ld r0, 0 ; beq r0, 0, LC00 ;"
     assert judged(body, "exists (P0:r0 = 0)") == (Status.HANG, "no execution ends")
 
 
-def test_the_result_has_a_row_a_test(tmp_path):
+def test_the_result_has_a_row_a_test(tmp_path: Path) -> None:
     for name, read in (("a", "acquire"), ("b", "relaxed")):
         text = litmus_text(MP.format(read=read), f"~exists {STALE}")
         (tmp_path / f"{name}.litmus").write_text(text)
-    observed = Observed()
+    observed = Listener()
     result = litmus.run(litmus.LitmusConfig(tests=(str(tmp_path),)), observed)
     assert observed.begun == observed.results == [result]
     assert result.status is Status.FAIL
@@ -115,10 +110,10 @@ def test_the_result_has_a_row_a_test(tmp_path):
     assert broken["interleaving"][-1].startswith("P1: ld.weak r1, x -> 0 (initial value")
 
 
-def test_nothing_is_explored_if_one_test_is_broken(tmp_path):
+def test_nothing_is_explored_if_one_test_is_broken(tmp_path: Path) -> None:
     (tmp_path / "a.litmus").write_text(litmus_text(LB, f"exists {BOTH}"))
     (tmp_path / "b.litmus").write_text("PTX b\n{}\n")
-    observed = Observed()
+    observed = Listener()
     with pytest.raises(ConfigError, match=r"b\.litmus line 3, column 1"):
         litmus.run(litmus.LitmusConfig(tests=(str(tmp_path),)), observed)
     assert not observed.begun

@@ -2,43 +2,40 @@
 
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 
-from pcietool.contract.results import Status
+from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import NothingToRunError
 from pcietool.litmus.explore import explore
 from pcietool.litmus.text.library import find, load
+from pcietool.litmus.text.program import LitmusTest
 from pcietool.machines import open_machine
 from pcietool.machines.base import HOST, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.litmus.machine import histogram, homes
 from pcietool.probes.litmus.trials import TrialsConfig, judged, run, summary
+from tests.listening import Listener
 
 NATIVE, NOT_NATIVE = "h200-nvlink2", "pcie5-switch4"
 
 
-class Listener:
-    def progress(self, text):
-        pass
-
-    begin = result = progress
-
-
-def trials_of(*tests, fabric=NATIVE, gpus=2, trials=256, place="peer", seed=0):
+def trials_of(*tests: str, fabric: str = NATIVE, gpus: int = 2, **options: Any) -> ProbeResult:
     with EmulatedMachine.open(fabric, range(gpus)) as machine:
-        config = TrialsConfig(tests=tests, trials=trials, place=place, seed=seed)
+        config = TrialsConfig(tests=tests, **{"trials": 256, "place": "peer", "seed": 0, **options})
         (result,) = run(machine, config, Listener())
     return result
 
 
-def packaged(name):
+def packaged(name: str) -> LitmusTest:
     (path,) = find([name])
     return load(path)
 
 
-def seen_in(row):
+def seen_in(row: Row) -> dict[str, int]:
     return {outcome["text"]: outcome["count"] for outcome in row["outcomes"] if outcome["count"]}
 
 
@@ -59,7 +56,7 @@ SAMPLE = (
 
 
 @pytest.mark.parametrize("place", ["peer", "writer"])
-def test_what_is_seen_is_what_the_model_shows(place):
+def test_what_is_seen_is_what_the_model_shows(place: str) -> None:
     result = trials_of(*SAMPLE, place=place)
     assert result.status is Status.PASS
     assert [row["test"] for row in result.rows] == list(SAMPLE)
@@ -72,18 +69,18 @@ def test_what_is_seen_is_what_the_model_shows(place):
     assert {"sb-fence.sc.sys-gpus", "rmw-add.sys-gpus"} <= set(several)
 
 
-def test_the_seed_decides_and_nothing_else():
+def test_the_seed_decides_and_nothing_else() -> None:
     rows = [trials_of("sb-weak-gpus", seed=seed).rows for seed in (1, 1, 2)]
     assert rows[0] == rows[1]
     assert seen_in(rows[0][0]) != seen_in(rows[2][0])
 
 
-def test_more_trials_than_a_launch_has():
+def test_more_trials_than_a_launch_has() -> None:
     (row,) = trials_of("coww", trials=5000, gpus=1).rows
     assert seen_in(row) == {"x=2": 5000}
 
 
-def test_initial_memory_and_registers_final_memory_negative_values_and_forward_branches(tmp_path):
+def test_initial_memory_and_registers_final_memory_negative_values_and_forward_branches(tmp_path: Path) -> None:
     path = tmp_path / "all.litmus"
     path.write_text(
         "PTX all\n{ x=7; y=-3; P0:r3=5; }\nP0@cta 0,gpu 0 ;\nld.weak r0, x ; ld.weak r1, y ; sub r2, r1, r3 ;\n"
@@ -96,7 +93,7 @@ def test_initial_memory_and_registers_final_memory_negative_values_and_forward_b
     assert row["status"] == "pass"
 
 
-def test_a_lost_update_where_atomics_are_not_native_is_no_failure_but_is_said():
+def test_a_lost_update_where_atomics_are_not_native_is_no_failure_but_is_said() -> None:
     result = trials_of("rmw-add.sys-gpus", fabric=NOT_NATIVE, place="host")
     (row,) = result.rows
     assert (result.status, row["status"], row["verdict"]) == (Status.INFO, "info", "forbidden")
@@ -114,7 +111,7 @@ def test_a_lost_update_where_atomics_are_not_native_is_no_failure_but_is_said():
         ("rmw-lock-release.gpu-ctas", {"place": "host"}, "its loop may never end"),
     ],
 )
-def test_what_cannot_run_is_waived_with_a_reason(test, options, reason):
+def test_what_cannot_run_is_waived_with_a_reason(test: str, options: dict[str, Any], reason: str) -> None:
     result = trials_of(test, **options)
     assert result.status is Status.WAIVED
     assert reason in result.rows[0]["reason"]
@@ -124,7 +121,7 @@ def test_what_cannot_run_is_waived_with_a_reason(test, options, reason):
     assert "1 waived" in with_another.verdict
 
 
-def test_a_loop_that_never_ends_leaves_a_record(tmp_path):
+def test_a_loop_that_never_ends_leaves_a_record(tmp_path: Path) -> None:
     path = tmp_path / "never.litmus"
     path.write_text(
         "PTX never\n{ x=0; }\nP0@cta 0,gpu 0 ;\nLC00: ld.relaxed.sys r0, x ; beq r0, 0, LC00 ;\nexists (x=1)\n"
@@ -133,12 +130,13 @@ def test_a_loop_that_never_ends_leaves_a_record(tmp_path):
         config = TrialsConfig(tests=(str(path),), trials=1, place="peer", timeout_s=1e-4)
         (result,) = run(machine, config, Listener())
     assert result.status is Status.HANG
+    assert result.hang is not None
     assert result.hang["records"][0]["rank"] == 0
 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("place", ["peer", "host"])
-def test_real_gpus_show_nothing_forbidden(place):
+def test_real_gpus_show_nothing_forbidden(place: Literal["peer", "host"]) -> None:
     try:
         machine = open_machine("cuda")
     except NothingToRunError as error:
@@ -152,7 +150,7 @@ def test_real_gpus_show_nothing_forbidden(place):
 # -- where variables lie ----------------------------------------------------------------------------------------------
 
 
-def test_variables_lie_with_their_last_reader_or_their_first_writer():
+def test_variables_lie_with_their_last_reader_or_their_first_writer() -> None:
     sb, mp = packaged("sb-weak-gpus"), packaged("mp-weak-gpus")
     assert homes(mp, "peer") == [on_device(1), on_device(1)]
     assert homes(mp, "writer") == [on_device(0), on_device(0)]
@@ -165,19 +163,21 @@ def test_variables_lie_with_their_last_reader_or_their_first_writer():
 # -- what it means ----------------------------------------------------------------------------------------------------
 
 
-def test_a_histogram_of_a_hand_made_array():
+def test_a_histogram_of_a_hand_made_array() -> None:
     values = np.array([[1, 0, 1, -1, 1], [0, 2**31 - 1, 0, 5, 1]], np.int32)
     assert histogram(values) == {(1, 0): 2, (0, 2**31 - 1): 1, (-1, 5): 1, (1, 1): 1}
     assert histogram(np.zeros((0, 4), np.int32)) == {(): 4}
 
 
-def judge_counts(name, counts, not_native=None, **expectation):
+def judge_counts(
+    name: str, counts: dict[tuple[int, ...], int], not_native: str | None = None, **expectation: Any
+) -> Row:
     test = packaged(name)
     test = replace(test, expectation=replace(test.expectation, **expectation))
     return judged(explore(test), Counter(counts), not_native)
 
 
-def test_a_forbidden_outcome_that_is_seen_fails_and_is_named():
+def test_a_forbidden_outcome_that_is_seen_fails_and_is_named() -> None:
     row = judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 1): 9_998, (1, 0): 2})
     assert (row["status"], row["seen"], row["outcome_count"]) == ("fail", 2, 2)
     assert row["failed"] == ("mp-release.sys-acquire.sys-gpus: forbidden: P1:r0=1 P1:r1=0 2 times of 10,000")
@@ -191,24 +191,24 @@ def test_a_forbidden_outcome_that_is_seen_fails_and_is_named():
     assert (kept["status"], kept["failed"], kept["note"]) == ("pass", None, None)
 
 
-def test_an_outcome_that_nothing_explains_fails_even_if_nobody_asked_for_it():
+def test_an_outcome_that_nothing_explains_fails_even_if_nobody_asked_for_it() -> None:
     assert judge_counts("mp-weak-gpus", {(7, 0): 1})["status"] == "fail"
     assert judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 0): 1}, not_native="why")["status"] == "info"
 
 
-def test_what_is_allowed_and_not_seen_is_no_proof():
+def test_what_is_allowed_and_not_seen_is_no_proof() -> None:
     row = judge_counts("mp-weak-gpus", {(0, 0): 1_000_000})
     assert (row["status"], row["note"]) == ("info", "not seen in 1,000,000")
     assert judge_counts("mp-weak-gpus", {(1, 0): 1})["status"] == "pass"
 
 
-def test_what_falls_into_a_gap_is_forbidden_only_if_the_test_says_so():
-    both = {(1, 1): 3}
+def test_what_falls_into_a_gap_is_forbidden_only_if_the_test_says_so() -> None:
+    both: dict[tuple[int, ...], int] = {(1, 1): 3}
     assert judge_counts("lb-weak-gpus", both)["note"] == "seen, though the model does not show it"
     assert judge_counts("lb-weak-gpus", both, verdict="forbidden")["status"] == "fail"
 
 
-def test_a_wrong_expectation_fails_whatever_is_seen():
+def test_a_wrong_expectation_fails_whatever_is_seen() -> None:
     row = judge_counts("mp-weak-gpus", {(0, 0): 5}, verdict="forbidden")
     assert row["status"] == "fail"
     assert "allowed, though the test says forbidden" in row["failed"]

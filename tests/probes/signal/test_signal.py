@@ -15,17 +15,10 @@ from pcietool.probes.signal.config import Effort, SignalConfig
 from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.probe import run
 from pcietool.probes.signal.roles import Injection, Pair
+from tests.listening import Listener
 
 BULK = Bulk(movers=2, threads=32, nbytes=1024, passes=4)
 SMALL: dict[str, Any] = {"iterations": 4, "launches": 2, "waits": ("acquire",), "nanosleeps_ns": (0,), "max_bytes": 8}
-
-
-class Listener:
-    def progress(self, text: str) -> None: ...
-
-    def begin(self, result: ProbeResult) -> None: ...
-
-    def result(self, result: ProbeResult) -> None: ...
 
 
 def measure(machine: EmulatedMachine, **options: Any) -> list[ProbeResult]:

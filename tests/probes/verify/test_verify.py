@@ -23,14 +23,7 @@ from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late
 from pcietool.probes.verify.trial_runner import TrialRunner
 from pcietool.protocol.routing import DISTRIBUTIONS, Distribution
 from pcietool.protocol.slots import GUARD_BYTES
-
-
-class Listener:
-    def progress(self, text: str) -> None: ...
-
-    def begin(self, result: ProbeResult) -> None: ...
-
-    def result(self, result: ProbeResult) -> None: ...
+from tests.listening import Listener
 
 
 def verify(machine: Machine, **options: Any) -> list[ProbeResult]:
@@ -227,7 +220,8 @@ def test_what_is_changed_afterwards_is_found(runner: TrialRunner, check: Check |
 def test_guards_around_what_is_sent_are_watched_too(runner: TrialRunner) -> None:
     memory, entry = played(runner, Trial(1))
     assert isinstance(entry, Dispatch)
-    entry.landing[0].whole.write(np.full(1, 1, np.uint8), 3)
+    whole = next(buffer for buffer, name in memory._guarded if name == "rows of rank 0")
+    whole.write(np.full(1, 1, np.uint8), 3)
     (finding,) = memory.damaged_guards()
     memory.free()
     assert finding.text == "1 guard bytes before the rows of rank 0 were overwritten"

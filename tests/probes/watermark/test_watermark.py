@@ -21,17 +21,10 @@ from pcietool.probes.watermark.probe import judge, run, smallest_good
 from pcietool.probes.watermark.pushing import Pusher
 from pcietool.probes.watermark.streams import Pattern, Shape, rank_roles
 from pcietool.protocol.slots import GUARD_BYTES
+from tests.listening import Listener
 
 ROWS = 37
 SMALL = Shape(ROWS, row_bytes=48, threads=64, groups=2, consumer_blocks=1)
-
-
-class Listener:
-    def progress(self, text: str) -> None: ...
-
-    def begin(self, result: ProbeResult) -> None: ...
-
-    def result(self, result: ProbeResult) -> None: ...
 
 
 def measure(machine: Machine, **options: Any) -> list[ProbeResult]:
