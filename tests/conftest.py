@@ -4,11 +4,16 @@ do."""
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
 from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
+
+# A busy machine is no failure: neither an example nor making it has a limit of its own.
+settings.register_profile("no clock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("no clock")
 
 FABRIC = "pcie5-switch4"
 """PCIe, no native atomics, 4 GPUs."""

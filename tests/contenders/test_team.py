@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,8 @@ import pytest
 
 from pcietool.contenders.player import Measurement
 from pcietool.contenders.team import Forfeit, Team
+from tests.clock import Clock
+from tests.processes import is_gone, wait_until_gone
 
 MEASUREMENT = Measurement("all-reduce", "graph", 4)
 
@@ -18,14 +19,6 @@ MEASUREMENT = Measurement("all-reduce", "graph", 4)
 def team(player: str, processes: int = 1, environment: dict[str, str] | None = None, **options: Any) -> Team:
     seats = [[gpu] for gpu in range(processes)] if processes > 1 else [[0, 1]]
     return Team(f"tests.contenders.fake_players:{player}", seats, environment or {}, options)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    return b"Z" in Path(f"/proc/{pid}/stat").read_bytes().split(b") ")[1][:1]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -61,39 +54,32 @@ def test_whatever_happens_is_a_forfeit_with_its_reason(player: str, status: str,
     assert caught.value.status == status
 
 
-def test_a_hang_names_its_stage_and_ends_with_its_processes() -> None:
+def test_a_hang_names_its_stage_and_ends_with_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pcietool.contenders.team.time", Clock(2.0))
     with team("HangsInInit", processes=2) as contender:
         pids = [one.process.pid for one in contender._processes]
         contender.prepare(30)
-        began = time.monotonic()
-        with pytest.raises(
-            Forfeit, match=r"no answer within 0\.5 s in init, stage ncclCommInitAll; .* killed"
-        ) as caught:
-            contender.init("secret", 0.5)
-        assert time.monotonic() - began < 10
+        with pytest.raises(Forfeit, match=r"no answer within 30 s in init, stage ncclCommInitAll; .* killed") as caught:
+            contender.init("secret", 30)
         assert caught.value.status == "hang"
         assert all(map(is_gone, pids))
 
 
 def test_leaving_the_context_kills_a_busy_worker() -> None:
     with team("HangsInRun") as contender:
-        pid = contender._processes[0].process.pid
+        process = contender._processes[0].process
         contender.prepare(30)
         contender._processes[0].send({"do": "run", "measurement": vars(MEASUREMENT), "repetitions": 1, "iteration": 0})
-        time.sleep(0.2)
-    assert is_gone(pid)
+        assert process.stdout is not None
+        assert process.stdout.read(1), "it says its stage, and hangs"
+    assert is_gone(process.pid)
 
 
 def test_a_worker_does_not_outlive_the_one_that_started_it(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.contenders.fake_players", str(file)], env=environment, timeout=40, check=False
+        [sys.executable, "-m", "tests.contenders.fake_players", str(file)], env=environment, check=False
     )
     assert done.returncode == -9
-    pid = int(file.read_text())
-    for _ in range(100):
-        if is_gone(pid):
-            return
-        time.sleep(0.05)
-    pytest.fail("the worker lives on")
+    wait_until_gone(int(file.read_text()))

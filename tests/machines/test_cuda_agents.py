@@ -24,9 +24,8 @@ class Word:
 
 
 def wait_for(agent: AgentThread) -> None:
-    until = time.monotonic() + 10
+    """For ever: the limit of a test ends it."""
     while agent.is_running:
-        assert time.monotonic() < until
         time.sleep(0.001)
 
 

@@ -12,6 +12,7 @@ from pcietool.machines.cuda import rounds
 from pcietool.machines.cuda.copies import CopyQueue
 from pcietool.machines.cuda.gpu import WatchedGpu
 from pcietool.machines.cuda.rounds import StuckError, run_round
+from tests.clock import Clock
 
 RECORD = WaitRecord("deadline", 0, 1, 1, 5, 4, 5, 0, 1, 1000)
 NEVER = 1 << 60
@@ -49,22 +50,9 @@ class FakeGpu:
         return (RECORD,) * min(taken, 1)
 
 
-class Clock:
-    """Goes on by what is slept, and by a little at each look."""
-
-    now = 0.0
-
-    def monotonic(self) -> float:
-        self.now += 1e-5
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
 @pytest.fixture(autouse=True)
 def _its_own_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "time", Clock())
+    monkeypatch.setattr(rounds, "time", Clock(1e-5))
 
 
 def run(gpus: Sequence[FakeGpu], log: Log, submit: Sequence[Callable[[], None]] | None = None) -> Outcome:

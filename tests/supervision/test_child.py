@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import CompileError, DriverError, ExitCode, NothingToRunError, PcietoolError, UsageError
 from pcietool.machines.presence import driver_present
 from pcietool.supervision.child import Limits, run_in_child
+from tests.processes import is_gone, wait_until_gone
 from tests.supervision.child_probes import Config
 
 
@@ -88,9 +88,7 @@ def test_a_crash_names_the_signal_and_quotes_the_last_line() -> None:
 
 def test_a_silent_child_is_killed_and_earlier_results_stay() -> None:
     observer = Observer()
-    began = time.monotonic()
     kept, hang = run("silent", observer, limits=Limits(quiet_s=60, margin_s=0.5))
-    assert time.monotonic() - began < 20
     assert (kept.verdict, hang.status) == ("first part", Status.HANG)
     assert "spin_forever on GPU 0" in hang.verdict
     assert "said nothing for 0.7 s" in (hang.reason or "")
@@ -108,10 +106,8 @@ def test_ctrl_c_is_passed_on_and_results_stay() -> None:
         raise KeyboardInterrupt
 
     observer = Observer(press_ctrl_c)
-    began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         run("interruptible", observer)
-    assert time.monotonic() - began < 20
     assert [result.verdict for result in observer.results] == ["first part"]
 
 
@@ -152,13 +148,6 @@ def test_a_killed_child_ends_the_part_in_progress() -> None:
     assert "said nothing for 0.7 s" in (hang.reason or "")
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_a_child_does_not_outlive_its_parent() -> None:
     program = """
 from tests.supervision.test_child import Observer, run
@@ -168,14 +157,11 @@ run("orphaned", Observer(lambda text: print(text, flush=True)))
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, env=environment)
     assert parent.stdout is not None
     pid = int(parent.stdout.readline())
-    assert is_alive(pid)
+    assert not is_gone(pid)
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    give_up_at = time.monotonic() + 10
-    while is_alive(pid) and time.monotonic() < give_up_at:
-        time.sleep(0.02)
-    assert not is_alive(pid)
+    wait_until_gone(pid)
 
 
 @pytest.mark.skipif(driver_present(), reason="this machine has a driver")

@@ -36,7 +36,7 @@ def run_with_registers(
     return [int(word) for word in seen]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(program=programs, values=st.tuples(*[words] * REGISTERS), shuffle=st.randoms(use_true_random=False))
 def test_random_programs_do_what_python_does(
     machine: EmulatedMachine, program: Program, values: tuple[int, ...], shuffle: Random

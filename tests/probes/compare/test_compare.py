@@ -16,6 +16,7 @@ from pcietool.probes.compare.allreduce_kernel import AllReduce
 from pcietool.probes.compare.comparison import Comparison, faster
 from pcietool.probes.compare.config import CompareConfig, Effort
 from pcietool.probes.compare.crossover import crossover, crossovers
+from tests.clock import Clock
 from tests.listening import Listener
 
 TWO: dict[str, Any] = {"sizes": (4, 16), "modes": ("eager",), "pairs": 7}
@@ -133,8 +134,11 @@ def test_what_a_contender_does_ends_its_part_only(player: str, status: Status, r
 
 
 @pytest.mark.parametrize(("player", "stage"), [("HangsInInit", "ncclCommInitAll"), ("HangsInRun", "all-reduce, eager")])
-def test_a_contender_that_hangs_is_named_killed_and_the_gpus_are_checked(player: str, stage: str) -> None:
-    result = compared(player, init_timeout_s=3.0, run_timeout_s=1.0)
+def test_a_contender_that_hangs_is_named_killed_and_the_gpus_are_checked(
+    player: str, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pcietool.contenders.team.time", Clock(2.0))
+    result = compared(player)
     assert result.status is Status.HANG
     assert f"stage {stage}; its processes were killed; afterwards the GPUs answer" in (result.reason or "")
     assert result.hang is not None

@@ -12,6 +12,7 @@ from pcietool.machines import open_machine
 from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.world import Transport
+from pcietool.probes.verify import probe
 from pcietool.probes.verify.config import ENTRIES, ROUTED, STARTS, Effort, EntryName, VerifyConfig
 from pcietool.probes.verify.entry import Entry, EntryMemory, SlotUse, compare_counts, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.exchanges import Signal
@@ -23,6 +24,7 @@ from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late
 from pcietool.probes.verify.trial_runner import TrialRunner
 from pcietool.protocol.routing import DISTRIBUTIONS, Distribution
 from pcietool.protocol.slots import GUARD_BYTES
+from tests.clock import Clock
 from tests.listening import Listener
 
 
@@ -84,7 +86,8 @@ def test_under_load(three: EmulatedMachine, load: str) -> None:
     assert [result.status for result in results] == [Status.PASS] * 2
 
 
-def test_a_soak_repeats_everything(three: EmulatedMachine) -> None:
+def test_a_soak_repeats_everything(three: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probe, "time", Clock(0.2))
     result, _ = verify(three, entries=("signal", "barrier"), iterations=2, soak_s=0.5)
     assert result.status == Status.PASS
     assert result.rows[0]["launches"] > 2
