@@ -50,7 +50,15 @@ def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorde
     from pcietool.supervision.child import run_in_child
 
     try:
-        run_in_child(probe, config, recorder, gpus=common.gpu_names, num_gpus=common.num_gpus, seed=common.seed)
+        run_in_child(
+            probe,
+            config,
+            recorder,
+            "pcietool.probes:PROBES",
+            gpus=common.gpu_names,
+            num_gpus=common.num_gpus,
+            seed=common.seed,
+        )
     except NothingToRunError as nothing:
         if common.backend is not BackendChoice.auto or recorder.machine is not None:
             raise

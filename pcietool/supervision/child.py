@@ -6,26 +6,21 @@ Order of limits: the kernels' deadline < the child's own host timeout < the sile
 
 from __future__ import annotations
 
-import json
-import os
 import select
 import signal
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.errors import DriverError, PcietoolError
 from pcietool.machines.base import Backend
-from pcietool.supervision.wire import DEFAULT_REGISTRY, Request, error_from_fields, result_from_fields
+from pcietool.supervision.pipe_child import DEATH_S, PipeChild
+from pcietool.supervision.wire import Request, error_from_fields, result_from_fields
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-    from pcietool.contract.results import ProbeResult
 
 
 @dataclass(frozen=True)
@@ -36,8 +31,6 @@ class Limits:
     """Outside a round: starting CUDA, compiling, computing."""
     margin_s: float = 10.0
     """In a round, behind its deadline; the child's own timeout (2 s behind the deadline) must come first."""
-    death_s: float = 5.0
-    """Between killing it and not waiting for it any more: a driver may hold even a killed process."""
 
 
 DEFAULT_LIMITS = Limits()
@@ -59,22 +52,24 @@ def run_in_child(
     probe: str,
     config: BaseModel,
     observer: ChildObserver,
+    registry: str,
     gpus: Sequence[str] | None = None,
     num_gpus: int | None = None,
     backend: Backend = "cuda",
     fabric: str | None = None,
     seed: int = 0,
-    registry: str = DEFAULT_REGISTRY,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[ProbeResult]:
-    """Runs a probe of the registry; its results also go to `observer`, each as soon as it is there.
+    """Runs a probe of the `registry`, "module:attribute" of {probe: (config model, function)}. Its results also go to
+    `observer`, each as soon as it is there.
 
     A child that falls silent is killed, and the part in progress ends with status hang. Raises the child's error as
     the same class, DriverError if it died, and KeyboardInterrupt on Ctrl-C once it has ended.
     """
     names = None if gpus is None else tuple(gpus)
-    request = Request(probe, config.model_dump_json(), backend, names, num_gpus, fabric, seed, registry)
-    with _start(request) as child:
+    request = Request(registry, probe, config.model_dump_json(), backend, names, num_gpus, fabric, seed)
+    with PipeChild("pcietool.supervision.child_main") as child:
+        child.send(asdict(request))
         conversation = _Conversation(child, request, observer, limits)
         try:
             conversation.listen()
@@ -86,55 +81,10 @@ def run_in_child(
         return conversation.results
 
 
-@dataclass
-class _Child:
-    process: subprocess.Popen[bytes]
-    events: int
-    """File descriptor."""
-    stderr: IO[bytes]
-
-    def last_words(self) -> str:
-        self.stderr.seek(0)
-        lines = self.stderr.read().decode(errors="replace").split("\n")
-        return next((f"; its last line: {line.strip()}" for line in reversed(lines) if line.strip()), "")
-
-
-@contextmanager
-def _start(request: Request) -> Iterator[_Child]:
-    """The child gets a session of its own: a terminal's Ctrl-C reaches this process only, which passes it on."""
-    read_end, write_end = os.pipe()
-    # The child must import what this process would: the same checkout, from any directory.
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "pcietool.supervision.child_main", str(write_end)]
-    with tempfile.TemporaryFile() as stderr:
-        try:
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=stderr,
-                stderr=stderr,
-                env=environment,
-                pass_fds=[write_end],
-                start_new_session=True,
-            )
-        finally:
-            os.close(write_end)
-        try:
-            assert process.stdin is not None
-            with suppress(BrokenPipeError), process.stdin:  # a child that is already dead says so by its other pipe
-                process.stdin.write(request.to_json().encode())
-            yield _Child(process, read_end, stderr)
-        finally:
-            os.close(read_end)
-            process.kill()
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(DEFAULT_LIMITS.death_s)
-
-
 class _Conversation:
     """Listens to one child until it ends, or until its silence is too long."""
 
-    def __init__(self, child: _Child, request: Request, observer: ChildObserver, limits: Limits) -> None:
+    def __init__(self, child: PipeChild, request: Request, observer: ChildObserver, limits: Limits) -> None:
         self.results: list[ProbeResult] = []
         self._child = child
         self._request = request
@@ -144,27 +94,21 @@ class _Conversation:
         self._begun: ProbeResult | None = None
         self._doing = "starting"
         self._allowed_s = limits.quiet_s
-        self._unread = b""
         self._ended = False
 
     def listen(self) -> None:
         """Returns once the child has ended, raises its error."""
-        while not self._ended:
-            heard = self._hear()
-            if heard is None:
+        while True:
+            for message in self._child.messages():
+                self._take(message)
+            if self._ended:
+                self._child.wait(DEATH_S)
+                return
+            ready, _, _ = select.select([self._child], [], [], self._allowed_s)
+            if not ready:
                 return self._kill()
-            if not heard:
+            if not self._child.hear():
                 return self._check_death()
-            self._unread += heard
-            while b"\n" in self._unread:
-                line, _, self._unread = self._unread.partition(b"\n")
-                self._take(json.loads(line))
-        self._wait()
-
-    def _hear(self) -> bytes | None:
-        """What the child sent; b"" if it has ended, None if it was silent for too long."""
-        ready, _, _ = select.select([self._child.events], [], [], self._allowed_s)
-        return os.read(self._child.events, 1 << 16) if ready else None
 
     def _take(self, event: dict[str, Any]) -> None:
         match event.pop("event"):
@@ -200,27 +144,18 @@ class _Conversation:
         self.results.append(result)
         self._observer.result(result)
 
-    def _wait(self) -> bool:
-        """Has the process ended, at the latest after a moment?"""
-        try:
-            self._child.process.wait(self._limits.death_s)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
     def _check_death(self) -> None:
         """The pipe closed without a goodbye."""
-        self._wait()
+        self._child.wait(DEATH_S)
         code = self._child.process.returncode
         how = f"died from {signal.Signals(-code).name}" if code is not None and code < 0 else f"left with code {code}"
-        raise DriverError(f"the process that measures {how} while {self._doing}{self._child.last_words()}")
+        words = self._child.last_words()
+        quoted = f"; its last line: {words}" if words else ""
+        raise DriverError(f"the process that measures {how} while {self._doing}{quoted}")
 
     def _kill(self) -> None:
-        from pcietool.contract.results import ProbeResult, Status
-
         part = self._begun or ProbeResult(self._request.probe, Status.HANG, "", "unknown", "not measured")
-        self._child.process.kill()
-        state = "killed" if self._wait() else "killed but not gone: the driver holds it"
+        state = "killed" if self._child.end() else "killed but not gone: the driver holds it"
         hang = {"limit": "kill of the child process", "running": self._doing}
         self._add(
             replace(

@@ -1,36 +1,28 @@
-"""The child process: opens the machine, runs one probe, and sends events through its own pipe.
+"""The child process: takes a Request from stdin, opens the machine, runs one probe, and sends events.
 
-The pipe is not stdout, so that nothing a library prints can break it. Started only by `supervision.child`:
-`python -m pcietool.supervision.child_main FD`, with a Request on stdin.
+Started only by `supervision.child`, as a `pipe_child`.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from typing import IO, Any
 
+from pcietool.contract.results import ProbeResult
 from pcietool.errors import ExitCode
 from pcietool.machines import open_machine
 from pcietool.machines.base import Machine
 from pcietool.machines.description import describe, loaded_kernels
 from pcietool.supervision.wire import Request, error_to_fields, result_to_fields, to_line
 
-if TYPE_CHECKING:
-    from pcietool.contract.results import ProbeResult
-
-PR_SET_PDEATHSIG = 1
-"""Of prctl, see linux/prctl.h."""
-
 
 class Events:
     """The child's end of the pipe; the Observer of its probe."""
 
-    def __init__(self, fd: int) -> None:
-        self._pipe = os.fdopen(fd, "wb", buffering=0)
+    def __init__(self, pipe: IO[bytes]) -> None:
+        self._pipe = pipe
         self._begun: ProbeResult | None = None
         self._rows_sent = self._checks_sent = 0
 
@@ -38,6 +30,7 @@ class Events:
         """Behind what the part in progress has gained, so that the parent has it whatever comes next."""
         self._send_growth()
         self._pipe.write(to_line(event, **fields))
+        self._pipe.flush()
 
     def progress(self, text: str) -> None:
         self.send("progress", text=text)
@@ -103,21 +96,11 @@ def _say_how_it_ended(events: Events, error: BaseException | None) -> None:
         events.send("interrupted")
 
 
-def _die_with_parent() -> None:
-    """The kernel kills this process as soon as its parent is gone, whatever it is doing then."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def main() -> None:
-    _die_with_parent()
-    events = Events(int(sys.argv[1]))
+def main(answers: IO[bytes]) -> None:
+    events = Events(answers)
     ending: BaseException | None = None
     try:
-        run(Request.from_json(sys.stdin.read()), events)
+        run(Request.from_json(sys.stdin.readline()), events)
     except (Exception, KeyboardInterrupt) as error:
         ending = error
     _say_how_it_ended(events, ending)
-
-
-if __name__ == "__main__":
-    main()

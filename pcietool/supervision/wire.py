@@ -1,4 +1,4 @@
-"""What parent and child process say to each other: one JSON request on stdin, then one JSON event a line.
+"""What parent and child process say to each other: one JSON request, then one JSON event a line.
 
 Must not know processes, nor what a probe measures.
 """
@@ -7,25 +7,23 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pcietool import errors
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.machines.base import Backend
-
-if TYPE_CHECKING:
-    from pcietool.contract.results import ProbeResult
-
-DEFAULT_REGISTRY = "pcietool.probes:PROBES"
 
 
 @dataclass(frozen=True)
 class Request:
     """Which probe to run, with which config, on which machine."""
 
+    registry: str
+    """module:attribute of {probe: (config model, function)}."""
     probe: str
     config: str
     """JSON of the probe's config model."""
@@ -34,11 +32,6 @@ class Request:
     num_gpus: int | None = None
     fabric: str | None = None
     seed: int = 0
-    registry: str = DEFAULT_REGISTRY
-    """module:attribute of {probe: (config model, function)}."""
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Request:
@@ -74,8 +67,6 @@ def result_to_fields(result: ProbeResult) -> dict[str, Any]:
 
 
 def result_from_fields(fields: dict[str, Any]) -> ProbeResult:
-    from pcietool.contract.results import ProbeResult, Status
-
     samples = {
         name: np.frombuffer(base64.b64decode(one["bytes"]), one["dtype"]).reshape(one["shape"])
         for name, one in fields["samples"].items()

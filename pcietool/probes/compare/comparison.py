@@ -16,9 +16,8 @@ from typing import Any
 from pcietool.contenders.catalog import Contender
 from pcietool.contenders.nccl_log import CHOICES, CONNECTIONS, debug_settings
 from pcietool.contenders.player import Measurement
-from pcietool.contenders.team import Forfeit, Team
+from pcietool.contenders.team import Forfeit, Team, gpus_answer
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
-from pcietool.machines.cuda.gpu_check import gpus_answer
 from pcietool.probes.common.hangs import Hung, hung
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.config import CompareConfig, Effort
