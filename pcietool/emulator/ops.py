@@ -1,4 +1,4 @@
-"""What a thread asks of the engine: one constant Op an instruction, built once at load time.
+"""What a thread asks of the engine: one constant Op an instruction, built once at load time; and what is written.
 
 A generated thread yields tuples `(op, address, operands...)`. Ops are data only; what they cost and do is the
 engine's business.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
+from pcietool.emulator.memory import Place
 from pcietool.ptx.model import Instruction
 
 
@@ -62,6 +64,13 @@ class Op:
     def where(self) -> str:
         """The instruction, for messages: source line if known, and the PTX line."""
         return located(self.instruction)
+
+
+Write: TypeAlias = tuple[Any, Place, Any]
+"""What is written: (op, place, value). `op` is None for what no thread writes but a copy engine or the host; `value` an
+integer, several of a vector, or bytes."""
+Stamp: TypeAlias = Any
+"""What a memory order wants to know of an access when it lands; made when it is issued. The engine only carries it."""
 
 
 def located(instruction: Instruction) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pcietool.emulator.engine.engines import Order
+from pcietool.emulator.engine.variants import OrderName
 from pcietool.machines.base import Buffer, Kernel, Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.machines.emulated.program import EmulatedProgram
@@ -36,7 +36,7 @@ def ptx_kernel(body: str, registers: str = "", parameters: tuple[str, ...] = ("u
     )
 
 
-def ptx_program(body: str, order: Order = "timing", **options: Any) -> EmulatedProgram:
+def ptx_program(body: str, order: OrderName = "timing", **options: Any) -> EmulatedProgram:
     return EmulatedProgram("test.ptx", {}, ptx_kernel(body, **options), order)
 
 

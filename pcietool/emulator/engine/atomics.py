@@ -7,17 +7,15 @@ One requester loses nothing that way; N steady ones overwrite each other and los
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pcietool.emulator.engine.core import Core
+from pcietool.emulator.engine.stores import Stores
 from pcietool.emulator.engine.threads import BLOCKED, Thread
 from pcietool.emulator.fabric.fabric import Route
 from pcietool.emulator.memory import Place
-from pcietool.emulator.ops import Op
-from pcietool.emulator.order.timing import Stamp
+from pcietool.emulator.ops import Op, Stamp
 from pcietool.emulator.translate.lower import SHARED_WINDOW
-
-if TYPE_CHECKING:
-    from pcietool.emulator.engine.engine import Engine
 
 Rmw = tuple[Thread, Op, int, int]
 """(thread, op, b, c)"""
@@ -36,8 +34,9 @@ class WordQueue:
 class Atomics:
     """Serves every read-modify-write of global memory."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Core, stores: Stores) -> None:
         self.engine = engine
+        self.fence_end = stores.fence_end
         self.fabric = engine.fabric
         self.order = engine.order
         self.half_l2 = engine.half_l2
@@ -56,7 +55,7 @@ class Atomics:
         start = self.engine.now + thread.lag
         thread.lag = 0.0
         if op.release:
-            start = self.engine.stores.fence_end(device, start, op.scope)
+            start = self.fence_end(device, start, op.scope)
         home = where[0].device
         if not self.fabric.is_native(device.index, home):
             self.engine.at(start, self._enqueue, (thread, op, b, c), where)
@@ -90,7 +89,7 @@ class Atomics:
         thread, op, b, c = rmw
         old, stamp = self.order.begin_modify(thread, op, where, b)
         assert op.modify is not None
-        self.engine.stores.land((op, where, op.modify(old, b, c)), stamp)
+        self.engine.land((op, where, op.modify(old, b, c)), stamp)
         return old
 
     # -- homes without native atomics -----------------------------------------------------------------------------
@@ -125,6 +124,6 @@ class Atomics:
         route = self.fabric.routes[device.index, where[0].device]
         landed = route.write(self.engine.now, op.size, coalesced=False)
         device.written(route, landed)
-        self.engine.at(landed, self.engine.stores.land, (op, where, op.modify(old, b, c)), stamp)
+        self.engine.at(landed, self.engine.land, (op, where, op.modify(old, b, c)), stamp)
         self._next(queue, where)
         self.engine.resume(thread, old)

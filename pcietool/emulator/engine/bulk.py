@@ -6,43 +6,23 @@ way, and is *done* once the write is acknowledged. A copy to shared memory compl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pcietool.emulator.engine.threads import BLOCKED, Group, Thread
-from pcietool.emulator.memory import Segment
-from pcietool.emulator.ops import Op
-from pcietool.emulator.order.timing import Stamp
-from pcietool.emulator.order.views import NOTHING, View, join
+from pcietool.emulator.engine.core import Core
+from pcietool.emulator.engine.threads import BLOCKED, Block, Group, MBarrier, Thread
+from pcietool.emulator.memory import Place
+from pcietool.emulator.ops import Op, Stamp
+from pcietool.emulator.order.views import join
 from pcietool.errors import EmulationError
-
-if TYPE_CHECKING:
-    from pcietool.emulator.engine.engine import Engine
-    from pcietool.emulator.engine.grids import Block
 
 ALIGNMENT = 16
 """Of both addresses and the size, in bytes."""
 
 
-class MBarrier:
-    """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end. `given`: what
-    those that have arrived hand on; `completed`: the same of the phase before."""
-
-    __slots__ = ("completed", "count", "given", "pending", "phase", "transfer", "waiting")
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.pending = count
-        self.transfer = 0
-        self.phase = 0
-        self.waiting: list[Thread] = []
-        self.given: list[View] = []
-        self.completed = NOTHING
-
-
 class Bulk:
     """Serves cp.async.bulk and mbarrier."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Core) -> None:
         self.engine = engine
         self.memory = engine.memory
         self.order = engine.order
@@ -76,7 +56,7 @@ class Bulk:
             raise EmulationError(f"bulk copy of {nbytes} bytes at offset {offset} of {len(shared)} bytes shared memory")
         return shared[offset : offset + nbytes]
 
-    def _global_part(self, address: int, nbytes: int) -> tuple[Segment, int]:
+    def _global_part(self, address: int, nbytes: int) -> Place:
         segment, offset = self.memory.find(address, ALIGNMENT)
         if offset + nbytes > segment.nbytes:
             raise EmulationError(
@@ -104,13 +84,7 @@ class Bulk:
         group = thread.groups[-1]
         group.read, group.done = max(group.read, read), max(group.done, done)
         group.copies.append(self.order.begin_copy(thread, op))
-        self.engine.at(landed, self.land, (segment, offset, data), group.copies[-1])
-
-    def land(self, write: tuple[Segment, int, bytes], stamp: Stamp) -> None:
-        segment, offset, data = write
-        self.order.write_bytes(segment, offset, data, stamp)
-        if self.engine.watched:
-            self.engine.loads.changed(segment.address + offset, len(data))
+        self.engine.at(landed, self.engine.land, (op, (segment, offset), data), group.copies[-1])
 
     def _wait(self, thread: Thread, allowed: int, *, read_only: bool) -> Any:
         """Until all but the `allowed` youngest committed groups have read, or are done."""
@@ -136,11 +110,11 @@ class Bulk:
         else:
             served = self.routes[block.device.index, segment.device].request(start)
             arrived = self.routes[segment.device, block.device.index].reply(served, nbytes)
-        copy = (block, to, segment, offset, nbytes, self.order.begin_copy(thread, op, barrier))
+        copy = (block, to, (segment, offset), nbytes, self.order.begin_copy(thread, op, barrier))
         self.engine.at(arrived, self._arrived, copy, self._mbarrier(block, barrier))
 
-    def _arrived(self, copy: tuple[Block, int, Segment, int, int, Stamp], barrier: MBarrier) -> None:
-        block, to, segment, offset, nbytes, stamp = copy
+    def _arrived(self, copy: tuple[Block, int, Place, int, Stamp], barrier: MBarrier) -> None:
+        block, to, (segment, offset), nbytes, stamp = copy
         block.shared[1][to : to + nbytes] = self.order.read_bytes(segment, offset, nbytes, stamp)
         barrier.given.append(self.order.copy_done(stamp))
         barrier.transfer -= nbytes

@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pcietool.contract.outcomes import BlockedThread
-from pcietool.emulator.engine.engine import Engine
-from pcietool.emulator.engine.grids import Block, DeviceState
-from pcietool.emulator.fabric.fault_spec import StuckLink
+from pcietool.emulator.engine.core import Core
+from pcietool.emulator.engine.grids import LaunchQueue
+from pcietool.emulator.engine.threads import Block
 from pcietool.emulator.memory import Writer
-from pcietool.emulator.ops import located
-from pcietool.emulator.order.timing import Store
+from pcietool.emulator.ops import Write, located
 
 
-def proved(engine: Engine, devices: Iterable[DeviceState]) -> tuple[BlockedThread, ...]:
+def proved(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread, ...]:
     """Every thread that waits: first for a link on which nothing moves, then at a word nobody will write, then at a
     barrier somebody will not reach."""
     polling = [
@@ -34,14 +33,13 @@ def proved(engine: Engine, devices: Iterable[DeviceState]) -> tuple[BlockedThrea
     ]
     blocks = [block for device in devices if device.grid for block in device.grid.running]
     gathering = [blocked for block in blocks for blocked in (*_at_barriers(block), *_at_mbarriers(block))]
-    fault = engine.fabric.spec.fault
-    stuck = [*_unanswered(blocks, fault), *_undelivered(engine, fault)] if isinstance(fault, StuckLink) else []
+    stuck = [*_unanswered(blocks, engine.stuck), *_undelivered(engine, engine.stuck)] if engine.stuck else []
     return tuple(
         w for group in (stuck, polling, gathering) for w in sorted(group, key=lambda w: (w.device, w.block, w.thread))
     )
 
 
-def _unanswered(blocks: Iterable[Block], link: StuckLink) -> Iterator[BlockedThread]:
+def _unanswered(blocks: Iterable[Block], link: str) -> Iterator[BlockedThread]:
     """Threads that wait for no other thread: what remains is an answer over the link."""
     for block in blocks:
         waiting = {thread for barrier in block.barriers.values() for thread in barrier.waiting}
@@ -50,27 +48,27 @@ def _unanswered(blocks: Iterable[Block], link: StuckLink) -> Iterator[BlockedThr
         for thread in block.threads:
             if thread.generator.gi_frame is None or thread.parked or thread in waiting:
                 continue
-            instruction = block.grid.lowered.instruction_at(thread.generator)
+            instruction = block.lowered.instruction_at(thread.generator)
             source = "its start" if instruction is None else located(instruction)
-            yield _at_link(thread.writer, source, f"waits for an answer over {link.describe()}")
+            yield _at_link(thread.writer, source, f"waits for an answer over {link}")
 
 
-def _undelivered(engine: Engine, link: StuckLink) -> Iterator[BlockedThread]:
+def _undelivered(engine: Core, link: str) -> Iterator[BlockedThread]:
     """Who stored what never lands, once a thread: its kernel waits for that store at its end."""
-    stores: dict[Writer, Store] = {}
+    stores: dict[Writer, Write] = {}
     for action, what, stamp in engine.never:
-        if action == engine.stores.land:
+        if action == engine.land:
             stores.setdefault(engine.order.writer(stamp), what)
     for writer, (op, (segment, offset), _) in stores.items():
         address = engine.memory.describe(segment.address + offset)
-        yield _at_link(writer, op.where(), f"its store to {address} never lands over {link.describe()}")
+        yield _at_link(writer, op.where(), f"its store to {address} never lands over {link}")
 
 
 def _at_link(writer: Writer, source: str, what: str) -> BlockedThread:
     return BlockedThread(*writer, source=source, address=what, value=None, last_writer=None)
 
 
-def _last_writer(engine: Engine, address: int) -> str | None:
+def _last_writer(engine: Core, address: int) -> str | None:
     segment, offset = engine.memory.find(address, 1)
     writer = segment.writers.get(offset)
     return None if writer is None else "GPU {} block {} thread {}".format(*writer)

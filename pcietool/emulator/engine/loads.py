@@ -1,36 +1,29 @@
-"""Loads in virtual time, and polls that are parked until their word changes.
+"""Loads in virtual time, and which of them are parked because they would see nothing new.
 
 Must not write memory.
 """
 
 from __future__ import annotations
 
-from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pcietool.emulator.engine.threads import BLOCKED, Parked, Thread
+from pcietool.emulator.engine.core import Core
+from pcietool.emulator.engine.threads import BLOCKED, Thread
 from pcietool.emulator.memory import Place
 from pcietool.emulator.ops import Op
 from pcietool.emulator.translate.lower import SHARED_WINDOW
 
-if TYPE_CHECKING:
-    from pcietool.emulator.engine.engine import Engine
-
-GRANULE = 4
-"""Parked polls are found by address >> GRANULE: 16 bytes, the widest single store."""
-
 
 class Loads:
-    """Serves every load the engine sees. `watched`: parked polls by granule."""
+    """Serves every load the engine sees."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Core) -> None:
         self.engine = engine
         self.memory = engine.memory
         self.routes = engine.fabric.routes
         self.order = engine.order
         self.half_l2 = engine.half_l2
         self.issue = engine.gpu.issue_ns.value
-        self.watched: dict[int, list[Parked]] = {}
 
     def serve(self, thread: Thread, request: tuple[Op, int]) -> Any:
         op, address = request
@@ -53,7 +46,9 @@ class Loads:
                 thread.poll_loop = op.poll
                 thread.polls = {}
             elif address in thread.polls and self._unchanged(thread):
-                self._park(thread, request, start)
+                sample = self._sample_local if home == device else self._sample_remote
+                thread.pending = (op, address, sample)
+                self.engine.park(thread, start - thread.polls[address][1])
                 return BLOCKED
             look = self.order.load if home == device else self.order.peek
             value = look(thread, op, place)
@@ -88,63 +83,8 @@ class Loads:
             thread.polls[address] = (value, seen[1], op, place)
         return value
 
-    # -- polls ----------------------------------------------------------------------------------------------------
-
-    def _park(self, thread: Thread, pending: tuple[Op, int], start: float) -> None:
-        """A whole turn of a wait loop saw nothing new; `pending`, its next look, waits until one of its words
-        changes."""
-        period = start - thread.polls[pending[1]][1]
-        for polled, poll in thread.polls.items():
-            parked = Parked(thread, polled, poll, period)
-            thread.parked.append(parked)
-            self.watched.setdefault(polled >> GRANULE, []).append(parked)
-        thread.pending = pending
-        thread.lag = 0.0
-
     def _unchanged(self, thread: Thread) -> bool:
         for value, _, op, place in thread.polls.values():  # noqa: SIM110 - a generator costs more than its one turn
             if self.order.peek(thread, op, place) != value:
                 return False
         return True
-
-    def changed(self, address: int, nbytes: int) -> None:
-        """Memory was written: wakes the polls that would now see another value."""
-        for granule in range(address >> GRANULE, (address + nbytes - 1 >> GRANULE) + 1):
-            if granule in self.watched:
-                self.granule_changed(granule)
-
-    def granule_changed(self, granule: int) -> None:
-        """The same for one granule that somebody watches."""
-        for parked in self.watched[granule].copy():
-            thread = parked.thread
-            if thread.parked and self.order.peek(thread, parked.op, parked.place) != parked.value:
-                self.unpark(thread, parked, self.engine.now)
-
-    def unpark(self, thread: Thread, parked: Parked, time: float) -> None:
-        """Lets a thread look again, because the word of `parked` has changed or its deadline has passed.
-
-        The thread goes on with the load it was parked at, in the turn of its loop in which it would see that word:
-        the first in which the word's own load is served at `time` or later.
-        """
-        for each in thread.parked:
-            granule = each.address >> GRANULE
-            watching = self.watched[granule]
-            watching.remove(each)
-            if not watching:
-                del self.watched[granule]
-        thread.parked.clear()
-        op, address = thread.pending
-        value, asked, _, place = thread.polls[address]
-        device, home = thread.block.device.index, place[0].device
-        way = self.half_l2 if home == device else self.routes[device, home].read_latency
-        served = parked.at + way
-        if served < time and parked.period > 0:
-            served += ceil((time - served) / parked.period) * parked.period
-        served = max(time, served - (parked.at - asked))
-        thread.polls[address] = (value, served - way, op, place)
-        sample = self._sample_local if home == device else self._sample_remote
-        self.engine.at(served, sample, (thread, op, address), place)
-
-    def parked_threads(self) -> dict[Thread, Parked]:
-        """One parked poll of each thread that has any."""
-        return {parked.thread: parked for watched in self.watched.values() for parked in watched}

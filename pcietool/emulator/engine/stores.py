@@ -1,33 +1,27 @@
 """Stores and fences in virtual time: when a store is issued, when it lands, when a fence has seen it acknowledged.
 
-The only place where emulated memory is written by threads.
+Must not write memory: that is `Core.land`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pcietool.emulator.engine.loads import GRANULE
-from pcietool.emulator.engine.threads import BLOCKED, Thread
-from pcietool.emulator.ops import Op
-from pcietool.emulator.order.timing import Stamp, Store
+from pcietool.emulator.engine.core import Core
+from pcietool.emulator.engine.threads import BLOCKED, Gpu, Thread
+from pcietool.emulator.ops import Op, Write
 from pcietool.emulator.translate.lower import SHARED_WINDOW
-
-if TYPE_CHECKING:
-    from pcietool.emulator.engine.engine import Engine
-    from pcietool.emulator.engine.grids import DeviceState
 
 
 class Stores:
     """Serves every store and fence the engine sees."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Core) -> None:
         self.engine = engine
         self.memory = engine.memory
         self.routes = engine.fabric.routes
         self.order = engine.order
-        self.loads = engine.loads
-        self.watched = engine.loads.watched
+        self.land = engine.land
         self.issue = engine.gpu.issue_ns.value
         gpu = engine.gpu
         self.fence_base = (gpu.fence_cta_ns.value, gpu.fence_gpu_ns.value, gpu.fence_sys_ns.value)
@@ -46,12 +40,12 @@ class Stores:
         self._issue(thread, (op, place, value))
         return self.engine.go_on(thread)
 
-    def _issue_and_resume(self, thread: Thread, store: Store) -> None:
+    def _issue_and_resume(self, thread: Thread, store: Write) -> None:
         self._issue(thread, store)
         if self.engine.go_on(thread) is not BLOCKED:
             self.engine.resume(thread, None)
 
-    def _issue(self, thread: Thread, store: Store) -> None:
+    def _issue(self, thread: Thread, store: Write) -> None:
         op, place, _ = store
         stamp = self.order.stamp(thread, op, place)
         home = place[0].device
@@ -67,15 +61,7 @@ class Stores:
         self.engine.at(landed, self.land, store, stamp)
         thread.lag += route.stall(start)
 
-    def land(self, store: Store, stamp: Stamp) -> None:
-        """Writes memory and wakes whoever polls it."""
-        self.order.write(store, stamp)
-        segment, offset = store[1]
-        granule = segment.address + offset >> GRANULE
-        if granule in self.watched:
-            self.loads.granule_changed(granule)
-
-    def fence_end(self, device: DeviceState, start: float, scope: int) -> float:
+    def fence_end(self, device: Gpu, start: float, scope: int) -> float:
         """When a fence that starts at `start` lets its thread go on. A system fence waits until everything the
         device has stored is acknowledged (a flush read: it returns even if a write was lost on the way)."""
         end = start + self.fence_base[scope]

@@ -1,23 +1,24 @@
-"""One emulated thread, and its poll when it is parked. Data only; the engine runs them."""
+"""What an engine runs: threads, the blocks they are in, and what they wait at. Data only; the engine runs them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
 
-from pcietool.emulator.memory import Place, Writer
-from pcietool.emulator.ops import Op
-from pcietool.emulator.order.timing import Stamp
-from pcietool.emulator.order.views import Observer
-from pcietool.emulator.translate.lower import ThreadGenerator
+from pcietool.emulator.fabric.fabric import Route
+from pcietool.emulator.memory import Place, Writer, views_of
+from pcietool.emulator.ops import Op, Stamp
+from pcietool.emulator.order.views import NOTHING, Observer, View
+from pcietool.emulator.translate.lower import SHARED_WINDOW, Lowered, ThreadGenerator
 from pcietool.errors import EmulationError
-
-if TYPE_CHECKING:
-    from pcietool.emulator.engine.grids import Block
 
 BLOCKED: Final = object()
 """A handler's answer when the thread goes on later."""
 Poll = tuple[Any, float, Op, Place]
 """What a poll saw last: (value, when it was asked, by which load, where)."""
+WarpKey = tuple[int, int, Op]
+"""A warp operation in progress: (warp, mask of its lanes, operation)."""
 
 
 class Group:
@@ -58,8 +59,8 @@ class Thread:
         self.poll_loop: int | None = None
         self.polls: dict[int, Poll] = {}
         self.parked: list[Parked] = []
-        self.pending: tuple[Op, int]
-        """The load, and its address, that a parked thread goes on with."""
+        self.pending: tuple[Op, int, Callable[[Any, Any], None]]
+        """What a parked thread goes on with: the load, its address, and the event that serves it."""
         self.observer: Observer
         """What it has seen; only in random memory order."""
         self.groups: list[Group] = [Group()]
@@ -71,7 +72,7 @@ class Thread:
 
     def error(self, error: Exception) -> EmulationError:
         """The same error with the thread, and the instruction at which it is."""
-        return self.block.grid.lowered.error_at(self, self.generator, error)
+        return self.block.lowered.error_at(self, self.generator, error)
 
     def __str__(self) -> str:
         return f"GPU {self.block.device.index} block {self.block.index} thread {self.tid}"
@@ -87,3 +88,115 @@ class Parked:
         self.address = address
         self.value, self.at, self.op, self.place = poll
         self.period = period
+
+
+class BlockBarrier:
+    """One named barrier: who waits, how many have arrived, how many are expected (0: all that live). `latest` is the
+    greatest lag of those that arrived and went on, `given` what they handed on."""
+
+    __slots__ = ("arrived", "expected", "given", "latest", "op", "votes", "waiting")
+
+    def __init__(self, expected: int, op: Op) -> None:
+        self.arrived = 0
+        self.expected = expected
+        self.op = op
+        self.waiting: list[Thread] = []
+        self.votes: list[bool] = []
+        self.latest = 0.0
+        self.given: list[View] = []
+
+
+class MBarrier:
+    """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end. `given`: what
+    those that have arrived hand on; `completed`: the same of the phase before."""
+
+    __slots__ = ("completed", "count", "given", "pending", "phase", "transfer", "waiting")
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.pending = count
+        self.transfer = 0
+        self.phase = 0
+        self.waiting: list[Thread] = []
+        self.given: list[View] = []
+        self.completed = NOTHING
+
+
+@dataclass(frozen=True)
+class GridSpec:
+    """One launch as the emulator takes it: `arguments` in parameter order, integers or bit patterns."""
+
+    lowered: Lowered
+    blocks: int
+    threads: int
+    arguments: tuple[int, ...]
+    shared: int
+    """Static and dynamic bytes."""
+    deadline_ns: float
+    """From the start of each block."""
+
+
+class Gpu:
+    """One GPU: its number in the fabric, and its stores that are not acknowledged yet."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.acknowledged = 0.0
+        """When all of them are."""
+        self._flush = 0.0
+
+    def written(self, route: Route, landed: float) -> None:
+        """A posted write of this GPU will land at `landed`."""
+        acknowledged = landed + route.acknowledge_extra
+        if acknowledged > self.acknowledged:
+            self.acknowledged = acknowledged
+        if route.flush > self._flush:
+            self._flush = route.flush
+
+    def flushed(self, start: float) -> float:
+        """When a system fence that starts now has seen all stores of this GPU acknowledged."""
+        flushed = start + self._flush
+        self._flush = 0.0
+        return flushed if flushed > self.acknowledged else self.acknowledged
+
+
+class Block:
+    """One resident block: its threads, shared memory and barriers. `view`: what every thread knows when it starts."""
+
+    def __init__(self, device: Gpu, spec: GridSpec, index: int, sm: int, deadline_ns: float, view: View) -> None:
+        self.device = device
+        self.lowered = spec.lowered
+        self.index = index
+        self.sm = sm
+        self.deadline_ns = deadline_ns
+        self.view = view
+        self.on_end: Callable[[], None]
+        self.barriers: dict[int, BlockBarrier] = {}
+        self.mbarriers: dict[int, MBarrier] = {}
+        """By offset in shared memory."""
+        self.warps: dict[WarpKey, dict[Thread, Any]] = {}
+        """Who waits, and what each gave."""
+        self.threads = [Thread(self, tid) for tid in range(spec.threads)]
+        self.alive = spec.threads
+        self.warp_alive = [(1 << min(32, spec.threads - first)) - 1 for first in range(0, spec.threads, 32)]
+        """Lanes of each warp that have not exited."""
+        self.shared = views_of(bytearray(spec.shared))
+
+    # -- shared memory through generic addresses --------------------------------------------------------------------
+
+    def load_shared(self, op: Op, address: int) -> Any:
+        index = (address & ~SHARED_WINDOW) // op.size
+        view = self.shared[op.size]
+        return view[index] if op.count == 1 else tuple(view[index + n] for n in range(op.count))
+
+    def store_shared(self, op: Op, address: int, value: Any) -> None:
+        index = (address & ~SHARED_WINDOW) // op.size
+        for n, element in enumerate((value,) if op.count == 1 else value):
+            self.shared[op.size][index + n] = element
+
+    def modify_shared(self, op: Op, address: int, b: int, c: int) -> int:
+        index = (address & ~SHARED_WINDOW) // op.size
+        old: int = self.shared[op.size][index]
+        assert op.modify is not None
+        self.shared[op.size][index] = op.modify(old, b, c)
+        return old

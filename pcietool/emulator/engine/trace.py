@@ -10,12 +10,13 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, NamedTuple
 
-from pcietool.emulator.engine.engine import Engine, MemoryOrder
+from pcietool.emulator.engine.core import Handler, OrderMaker
+from pcietool.emulator.engine.engine import Engine
 from pcietool.emulator.engine.faults import FaultyEngine
 from pcietool.emulator.engine.threads import BLOCKED, Thread
 from pcietool.emulator.fabric.fabric import Fabric
 from pcietool.emulator.memory import Memory, Writer
-from pcietool.emulator.ops import Code, Op, located
+from pcietool.emulator.ops import Code, Op, Write, located
 from pcietool.emulator.translate import isa
 from pcietool.emulator.translate.lower import SHARED_WINDOW
 from pcietool.ptx.model import Instruction
@@ -75,7 +76,7 @@ class _Pending(NamedTuple):
 class TracedEngine(Engine):
     """The engine, with every memory event noted in `trace`."""
 
-    def __init__(self, memory: Memory, fabric: Fabric, max_events: int, order: MemoryOrder, trace: EventTrace) -> None:
+    def __init__(self, memory: Memory, fabric: Fabric, max_events: int, order: OrderMaker, trace: EventTrace) -> None:
         super().__init__(memory, fabric, max_events, order)
         self.trace = trace
         self._pending: dict[Thread, _Pending] = {}
@@ -87,7 +88,7 @@ class TracedEngine(Engine):
             for code, handler in enumerate(self.handlers)
         )
 
-    def _noting(self, what: str, serve: Callable[[Thread, Any], Any]) -> Callable[[Thread, Any], Any]:
+    def _noting(self, what: str, serve: Handler) -> Handler:
         def noted(thread: Thread, request: tuple[Any, ...]) -> Any:
             began = self.now + thread.lag
             answer = serve(thread, request)
@@ -112,21 +113,14 @@ class TracedEngine(Engine):
 
     def resume_all(self, results: dict[Thread, Any], _: Any = None) -> None:
         for thread in results:
-            instruction = thread.block.grid.lowered.instruction_at(thread.generator)
+            instruction = thread.block.lowered.instruction_at(thread.generator)
             if instruction is not None and isa.row(instruction).asks == Code.BARRIER:
                 self._add(self.now + thread.lag, 0.0, BARRIER, thread, None, None, instruction)
         super().resume_all(results)
 
     def at(self, time: float, action: Callable[[Any, Any], None], a: Any = None, b: Any = None) -> None:
-        if time < inf:
-            if action == self.stores.land:
-                op, (segment, offset), value = a
-                source = self._source(op.instruction)
-                self._landed(time, self.order.writer(b), segment.device, segment.address + offset, value, source)
-            elif action == self.bulk.land:
-                segment, offset, _ = a
-                writer = self.order.writer(b)
-                self._landed(time, writer, segment.device, segment.address + offset, None, "cp.async.bulk")
+        if time < inf and action == self.land:
+            self._landed(time, a, self.order.writer(b))
         super().at(time, action, a, b)
 
     def note_unanswered(self) -> None:
@@ -156,12 +150,15 @@ class TracedEngine(Engine):
         instruction: Instruction,
     ) -> None:
         where = None if address is None else self._address(address)
-        kernel = thread.block.grid.lowered.function.name
+        kernel = thread.block.lowered.function.name
         source = self._source(instruction)
         self.trace.add(TraceEvent(time, duration, what, thread.writer, None, where, value, source, kernel))
 
-    def _landed(self, time: float, writer: Writer, home: int, address: int, value: Any, source: str) -> None:
-        self.trace.add(TraceEvent(time, 0.0, LANDED, writer, home, self._address(address), value, source, None))
+    def _landed(self, time: float, write: Write, writer: Writer) -> None:
+        op, (segment, offset), value = write
+        where, source = self._address(segment.address + offset), self._source(op.instruction)
+        known = None if op.code == Code.BULK else value
+        self.trace.add(TraceEvent(time, 0.0, LANDED, writer, segment.device, where, known, source, None))
 
     def _address(self, address: int) -> str:
         if address not in self._addresses:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pcietool.emulator.engine.grids import GridSpec
+from pcietool.emulator.engine.threads import GridSpec
 from pcietool.emulator.exploring.explored_threads import PtxThreads
 from pcietool.emulator.exploring.locations import TableChanged
 from pcietool.emulator.memory import Memory

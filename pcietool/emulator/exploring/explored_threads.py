@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pcietool.emulator.engine.grids import GridSpec
-from pcietool.emulator.engine.warps import warp_results
+from pcietool.emulator.engine.threads import GridSpec
 from pcietool.emulator.exploring.locations import Locations, Use
 from pcietool.emulator.exploring.replay import ExploredThread, Facts, PtxState, Replay
 from pcietool.emulator.memory import OFFSET_MASK, Memory
@@ -18,6 +17,7 @@ from pcietool.emulator.ops import Code, Op
 from pcietool.emulator.translate import isa
 from pcietool.emulator.translate.instructions import BARRIER_VOTES
 from pcietool.emulator.translate.lower import SHARED_WINDOW
+from pcietool.emulator.warps import warp_results
 from pcietool.errors import EmulationError
 from pcietool.litmus.model import requests
 from pcietool.litmus.text.program import Scope

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pcietool.emulator.engine.grids import GridSpec
+from pcietool.emulator.engine.threads import GridSpec
 from pcietool.emulator.ops import Code
 from pcietool.emulator.translate import polls
 from pcietool.emulator.translate.isa import registers_written

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from pcietool import data
-from pcietool.emulator.fabric.fault_spec import Fault, SlowLink, Strict
+from pcietool.emulator.fabric.fault_spec import Fault, Strict
 from pcietool.errors import ConfigError
 
 
@@ -82,17 +82,6 @@ class LinkModel(Strict):
     jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Each crossing takes its latency times 1 +- this, from the seed (assumed)."""
 
-    def slowed(self, times: float) -> LinkModel:
-        """The same link with all latencies `times` longer, and that much less bandwidth."""
-        factors = dict.fromkeys(("write_latency_ns", "read_round_trip_ns", "acknowledge_ns", "flush_ns"), times)
-        factors["bandwidth_gb_s"] = 1 / times
-        figures = {name: getattr(self, name) for name in factors}
-        return self.model_copy(
-            update={
-                name: each.model_copy(update={"value": each.value * factors[name]}) for name, each in figures.items()
-            }
-        )
-
 
 class FabricSpec(Strict):
     """One fabric file. `roots`: GPUs by root complex; pairs under different roots use the `cross` link. `fault`: the
@@ -129,11 +118,8 @@ class FabricSpec(Strict):
         return self.roots is not None and not any(src in root and dst in root for root in self.roots)
 
     def link_between(self, src: int, dst: int) -> LinkModel:
-        """The link an access from GPU `src` to memory of GPU `dst` takes."""
-        link = self.cross if self.cross is not None and self.crosses_roots(src, dst) else self.peer
-        if isinstance(self.fault, SlowLink) and self.fault.has(src, dst):
-            return link.slowed(self.fault.times)
-        return link
+        """The link an access from GPU `src` to memory of GPU `dst` takes. A fault may slow it down (`defects`)."""
+        return self.cross if self.cross is not None and self.crosses_roots(src, dst) else self.peer
 
     def sources(self) -> dict[str, list[str]]:
         """Names of the figures, by source: what a result prints beside modelled numbers."""

@@ -1,6 +1,6 @@
 """What the [fault] table of a fabric file can say: the one defect of a modelled machine, and how bad it is.
 
-Must not know what a defect does to traffic (`faults`, `faulty_routes`).
+Must not know what a defect does to traffic (`defects`).
 """
 
 from __future__ import annotations
@@ -89,10 +89,6 @@ class StuckLink(_OfPair):
 
     kind: Literal["stuck-link"]
     from_ns: Nanoseconds
-
-    def describe(self) -> str:
-        ends = " and ".join(f"GPU {gpu}" for gpu in self.gpus)
-        return f"the link between {ends}, stuck since {self.from_ns / 1e3:g} µs"
 
 
 class SlowLink(_OfPair):

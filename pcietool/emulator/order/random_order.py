@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pcietool.emulator.engine.loads import GRANULE
+from pcietool.contract.outcomes import UnorderedAccess
+from pcietool.emulator.engine.core import GRANULE, Core
+from pcietool.emulator.engine.threads import Thread
 from pcietool.emulator.memory import Place, Segment, Writer
-from pcietool.emulator.ops import Op
+from pcietool.emulator.ops import Op, Write
 from pcietool.emulator.order.messages import LOCATION_BYTES, Access, Location, Message, address_of, piece_of
-from pcietool.emulator.order.timing import Store, TimingOrder
+from pcietool.emulator.order.timing_order import TimingOrder
 from pcietool.emulator.order.unordered import Report
 from pcietool.emulator.order.views import NOTHING, Agent, Observer, Sources, View, join, keep_latest, meet
-
-if TYPE_CHECKING:
-    from pcietool.contract.outcomes import UnorderedAccess
-    from pcietool.emulator.engine.engine import Engine
-    from pcietool.emulator.engine.threads import Thread
 
 SYS = 2
 LATE = 0.5
@@ -44,7 +41,7 @@ class IssuedWrite(NamedTuple):
 class RandomOrder(TimingOrder):
     """One execution a seed."""
 
-    def __init__(self, engine: Engine, seed: int) -> None:
+    def __init__(self, engine: Core, seed: int) -> None:
         self.engine = engine
         self.rng = random.Random(f"memory order {seed}")
         self.devices = engine.gpu.count
@@ -131,11 +128,11 @@ class RandomOrder(TimingOrder):
             sources = tuple(observer.sources_of(piece, released, inherited) for piece in pieces)
         return IssuedWrite(_access(observer, op), observer, observer.view, sources)
 
-    def write(self, store: Store, stamp: IssuedWrite | None) -> None:
+    def write(self, write: Write, stamp: IssuedWrite | None) -> None:
         """`stamp` is None for a compare-and-swap that was refused: it writes nothing."""
         if stamp is None:
             return
-        op, (segment, offset), value = store
+        op, (segment, offset), value = write
         elements = list(enumerate((value,) if op.count == 1 else value))
         self.rng.shuffle(elements)  # a vector is its scalars, in any order
         for n, element in elements:
@@ -172,7 +169,7 @@ class RandomOrder(TimingOrder):
 
     def _came_to_be_seen(self, granule: int, _: None) -> None:
         if granule in self.engine.watched:
-            self.engine.loads.granule_changed(granule)
+            self.engine.changed(granule)
 
     def _check_write(self, location: Location, piece: int, stamp: IssuedWrite) -> None:
         access, observer, view = stamp.access, stamp.observer, stamp.view
@@ -282,7 +279,7 @@ class RandomOrder(TimingOrder):
         return view
 
     def begin(self, thread: Thread) -> None:
-        thread.observer = Observer(self._agent(thread.writer, str(thread), "thread"), thread.block.grid.view)
+        thread.observer = Observer(self._agent(thread.writer, str(thread), "thread"), thread.block.view)
 
     def end(self, thread: Thread) -> None:
         self.ended.setdefault(thread.block.device.index, []).append(thread.observer)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pcietool.emulator.engine.engine import Engine
-from pcietool.emulator.order.timing import Stamp
 from pcietool.machines.base import WORD_BYTES, Buffer, StreamCopy, StreamWrite
 
 
@@ -51,24 +50,16 @@ def start_copies(
 
     def land(step: StreamCopy, _: Any) -> None:
         stamp = engine.order.outside(name, gpu, strong=False)
-        deliver(engine, _home(engine, step.src), step.dst.address, step.src.read(count=step.nbytes).tobytes(), stamp)
+        engine.deliver(_home(engine, step.src), step.dst.address, step.src.read(count=step.nbytes).tobytes(), stamp)
         span.ended_ns = max(span.ended_ns, engine.now)
         next_step(False)
 
     def store(step: StreamWrite, _: Any) -> None:
         stamp = engine.order.outside(name, gpu, strong=True)
-        deliver(engine, gpu, step.word.address, step.value.to_bytes(WORD_BYTES, "little"), stamp)
+        engine.deliver(gpu, step.word.address, step.value.to_bytes(WORD_BYTES, "little"), stamp)
 
     engine.at(start, next_step, True)
     return span
-
-
-def deliver(engine: Engine, device: int, address: int, data: bytes, stamp: Stamp) -> None:
-    """Bytes that the copy engine of `device`, or the host, has sent arrive: wakes whoever polls them."""
-    address, data = engine.crossing(device, address, data)
-    segment, offset = engine.memory.find(address, 1)
-    engine.order.write_bytes(segment, offset, data, stamp)
-    engine.loads.changed(address, len(data))
 
 
 def _home(engine: Engine, buffer: Buffer) -> int:

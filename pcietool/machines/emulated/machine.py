@@ -16,9 +16,10 @@ from numpy.typing import DTypeLike
 from pcietool.compiler import compile_source
 from pcietool.contract.outcomes import BlockedThread, Hang, Outcome
 from pcietool.emulator.engine.deadlock import proved
-from pcietool.emulator.engine.engines import Order, engine_of
-from pcietool.emulator.engine.grids import DeviceState, GridSpec, resident_blocks
+from pcietool.emulator.engine.grids import LaunchQueue, resident_blocks
+from pcietool.emulator.engine.threads import GridSpec
 from pcietool.emulator.engine.trace import EventTrace, TracedEngine
+from pcietool.emulator.engine.variants import OrderName, engine_of
 from pcietool.emulator.exploring.explore import MAX_STATES, KernelExploration, Observed, explore
 from pcietool.emulator.fabric.fabric import FabricSpec, load_fabric
 from pcietool.emulator.memory import HOST, Memory
@@ -39,7 +40,7 @@ from pcietool.machines.base import (
     Runner,
 )
 from pcietool.machines.devices import Device, HostLink, Link
-from pcietool.machines.emulated.copies import deliver, start_copies
+from pcietool.machines.emulated.copies import start_copies
 from pcietool.machines.emulated.memory import EmulatedAllocation
 from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
@@ -57,7 +58,7 @@ class EmulatedMachine(Machine):
         spec: FabricSpec,
         gpus: Sequence[int],
         seed: int,
-        order: Order = "timing",
+        order: OrderName = "timing",
         trace: EventTrace | None = None,
     ) -> None:
         super().__init__()
@@ -71,11 +72,10 @@ class EmulatedMachine(Machine):
         self.label = f"fabric {spec.name}"
         self.memory = Memory(spec.gpu.count)
         self.engine = engine_of(self.memory, spec, seed, order, trace)
-        self.engine.on_exit = lambda thread: thread.block.thread_exited(thread)
         self._used: Counter[int] = Counter()
         self._gpus = tuple(gpus)
         """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
-        self._states = [DeviceState(gpu, self.engine) for gpu in range(spec.gpu.count)]
+        self._states = [LaunchQueue(gpu, self.engine) for gpu in range(spec.gpu.count)]
         self.devices = tuple(
             Device(
                 index=index,
@@ -99,7 +99,7 @@ class EmulatedMachine(Machine):
         fabric: str = DEFAULT_FABRIC,
         gpus: Sequence[int] | None = None,
         seed: int = 0,
-        order: Order = "timing",
+        order: OrderName = "timing",
         trace: EventTrace | None = None,
     ) -> EmulatedMachine:
         """A machine of the named fabric (or fabric file) with these of its GPUs (default: all). Its memory events go
@@ -173,7 +173,7 @@ class EmulatedMachine(Machine):
             raise EmulationError(f"a copy from {ends[0]} to {ends[1]} never arrives: {self.spec.fault}")
         self.engine.now = arrived
         stamp = self.engine.order.outside("copy engine", ends[0], strong=False)
-        deliver(self.engine, ends[0], dst.address, src.read(np.uint8, nbytes).tobytes(), stamp)
+        self.engine.deliver(ends[0], dst.address, src.read(np.uint8, nbytes).tobytes(), stamp)
         return arrived - start
 
     # -- running ----------------------------------------------------------------------------------------------------
@@ -275,14 +275,14 @@ class EmulatedMachine(Machine):
         engine.drain()
         while engine.live:
             proof = proof or proved(engine, self._states)
-            parked = engine.loads.parked_threads()
+            parked = engine.parked_threads()
             deadline = min((thread.block.deadline_ns for thread in parked), default=None)
             if deadline is None or deadline == inf:
                 break  # nobody has a deadline: on hardware only the host's join timeout ends this
             engine.now = max(engine.now, deadline + 1)
             for thread, poll in parked.items():
                 if thread.block.deadline_ns <= engine.now:
-                    engine.loads.unpark(thread, poll, engine.now)
+                    engine.unpark(thread, poll, engine.now)
             engine.drain()
         engine.forget_alarms()
         if engine.never:  # threads may have ended whose stores are still on their way
@@ -318,7 +318,7 @@ class EmulatedMachine(Machine):
             threads=launch.block,
             arguments=arguments,
             shared=shared_bytes(lowered.function, launch.shared),
-            timeout_ns=deadline_s * 1e9,
+            deadline_ns=deadline_s * 1e9,
         )
 
     def _start_agent(self, agent: HostAgent, start: float) -> dict[str, float]:
@@ -329,8 +329,7 @@ class EmulatedMachine(Machine):
         def add(_: Any, __: Any) -> None:
             new = segment.views[4][offset // 4] + 1 & 0xFFFFFFFF
             stamp = self.engine.order.outside("host agent", HOST, strong=True)
-            self.engine.order.write_bytes(segment, offset, new.to_bytes(4, "little"), stamp)
-            self.engine.loads.changed(segment.address + offset, 4)
+            self.engine.deliver(HOST, segment.address + offset, new.to_bytes(4, "little"), stamp)
             state["left"] -= 1
             state["ended_ns"] = self.engine.now
             if state["left"] > 0:

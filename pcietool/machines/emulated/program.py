@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pcietool.emulator.engine.engines import Order
+from pcietool.emulator.engine.variants import OrderName
 from pcietool.emulator.translate.lower import Lowered, lower
 from pcietool.errors import CompileError
 from pcietool.machines.base import Kernel, Program
@@ -24,7 +24,7 @@ def shared_bytes(function: Function, dynamic: int) -> int:
 class EmulatedProgram(Program):
     """All entries of one source, lowered for machines of one memory order."""
 
-    def __init__(self, source: str, defines: Mapping[str, int], ptx: str, order: Order = "timing") -> None:
+    def __init__(self, source: str, defines: Mapping[str, int], ptx: str, order: OrderName = "timing") -> None:
         self.source = source
         self.defines = dict(defines)
         self.module = parse(ptx)

@@ -1,11 +1,13 @@
 """What each fault does to single loads, stores, atomics and fences; the healthy fabric is the control."""
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from pcietool.contract.outcomes import Outcome
+from pcietool.emulator.fabric import fault_spec
+from pcietool.emulator.fabric.defects import DEFECTS
 from pcietool.machines.base import Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import Words, ptx_program
@@ -180,3 +182,17 @@ def test_copies_meet_the_same_faults(fabric: str, arrives: bool) -> None:
         near.fill(3)
         assert machine.copy(far, near, 16, "copy engine") > 0
         assert bool((far.read() == 3).all()) is arrives
+
+
+def test_every_fault_that_a_file_can_name_has_its_defect() -> None:
+    assert set(get_args(fault_spec.Fault)) == DEFECTS.keys()
+    for fault, defect in DEFECTS.items():
+        assert fault.__name__ == defect.__name__
+
+
+@pytest.mark.parametrize("fabric", ["faulty/slow-link", "faulty/corrupt-beyond", "faulty/stuck-link"])
+def test_a_fault_without_an_override_is_the_healthy_machine(fabric: str) -> None:
+    """Between GPUs 2 and 3, or in a short message, there is nothing that any of these changes."""
+    faulty, healthy = (run(name, WRITE_AND_READ_BACK, writer=2, owner=3) for name in (fabric, HEALTHY))
+    assert faulty[0] == healthy[0]
+    assert [words.tolist() for words in faulty[1:]] == [words.tolist() for words in healthy[1:]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pcietool.contract.outcomes import UnorderedAccess
-from pcietool.emulator.engine.engines import Order
+from pcietool.emulator.engine.variants import OrderName
 from pcietool.machines.base import HOST, Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import Words, ptx_program
@@ -30,7 +30,7 @@ PLACES = {"at the consumer": on_device(1), "at the producer": on_device(0), "in 
 
 
 def pass_messages(
-    replaced: dict[str, str], seed: int, place: str = "at the consumer", order: Order = "random"
+    replaced: dict[str, str], seed: int, place: str = "at the consumer", order: OrderName = "random"
 ) -> tuple[Words, Unordered]:
     """What each thread of GPU 1 read of what GPU 0 wrote, and what was reported."""
     with EmulatedMachine.open("pcie5-switch4", seed=seed, order=order) as machine:

@@ -7,20 +7,13 @@ says, by its methods, what the engine tells every memory order. Must not know wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
+from pcietool.contract.outcomes import UnorderedAccess
+from pcietool.emulator.engine.threads import Thread
 from pcietool.emulator.memory import Place, Segment, Writer
-from pcietool.emulator.ops import Op
+from pcietool.emulator.ops import Op, Stamp, Write
 from pcietool.emulator.order.views import NOTHING, View
-
-if TYPE_CHECKING:
-    from pcietool.contract.outcomes import UnorderedAccess
-    from pcietool.emulator.engine.threads import Thread
-
-Store: TypeAlias = tuple[Op, Place, Any]
-"""What is written where: (op, place, value)."""
-Stamp: TypeAlias = Any
-"""What a memory order wants to know of an access when it lands; made when it is issued. The engine only carries it."""
 
 
 class TimingOrder:
@@ -41,9 +34,9 @@ class TimingOrder:
         """A store is issued. Goes with it, and to `write` when it lands."""
         return thread.writer
 
-    def write(self, store: Store, stamp: Stamp) -> None:
+    def write(self, write: Write, stamp: Stamp) -> None:
         """A store lands."""
-        op, (segment, offset), value = store
+        op, (segment, offset), value = write
         view, index = segment.views[op.size], offset // op.size
         if op.count == 1:
             view[index] = value
