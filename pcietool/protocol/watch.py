@@ -43,11 +43,11 @@ POLL_LIMIT = 2**31
 """Behind the timer: at the fastest poll ever measured here (0.15 us) five minutes."""
 
 
-def fresh_watch(timeout_s: float, records_address: int) -> np.ndarray:
+def fresh_watch(deadline_s: float, records_address: int) -> np.ndarray:
     """A Watch for one launch, shape (1,), dtype WATCH."""
     watch = np.zeros(1, WATCH)
     watch["poll_limit"] = POLL_LIMIT
-    watch["timeout_ns"] = int(timeout_s * 1e9)
+    watch["timeout_ns"] = int(deadline_s * 1e9)
     watch["records"] = records_address
     return watch
 

@@ -1,7 +1,7 @@
 """The parent of what may hang: runs one probe in a child process, and outlives it whatever happens there.
 
 Must never initialise CUDA, nor import it: a process that did could not be sure to end.
-Order of limits: the kernels' deadline < the child's own host timeout < the silence after which this kills the child.
+Order of limits: the kernels' deadline < the child's own, 2 s later < the silence after which this kills the child.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Limits:
     quiet_s: float = 120.0
     """Outside a round: starting CUDA, compiling, computing."""
     margin_s: float = 10.0
-    """In a round, behind its deadline; the child's own timeout (2 s behind the deadline) must come first."""
+    """In a round, behind its deadline; the child's own (2 s behind the kernels') must come first."""
 
 
 DEFAULT_LIMITS = Limits()

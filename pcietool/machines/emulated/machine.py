@@ -269,7 +269,7 @@ class EmulatedMachine(Machine):
 
     def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
         """Runs all events. When only parked threads remain nothing can wake them: that proves the deadlock, time
-        jumps to the deadline, and the kernels' own timeout path runs."""
+        jumps to the deadline, and the kernels give up by themselves."""
         engine = self.engine
         proof: tuple[BlockedThread, ...] = ()
         engine.drain()
