@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from pcietool.litmus.text.cuda_source import cuda_source
 from pcietool.litmus.text.library import find, load
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.barrier.kernel import Barrier, BarrierConfig
+from pcietool.probes.barrier.config import BarrierConfig
+from pcietool.probes.barrier.kernel import Barrier
 from pcietool.probes.common.world import World
 from pcietool.probes.litmus.machine import Trials, homes
 

@@ -5,18 +5,32 @@ Heavy imports belong inside a command's body: `--help` must not import numpy, pa
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import pcietool
+from pcietool.cli.command import Command
 from pcietool.cli.commands import atomic_loss, barrier_latency, compare_nccl, litmus, signal_latency, verify, watermark
 
 MEASURE = "Measure"
 PROVE = "Prove"
 
+COMMANDS: dict[str, Command] = {}
+
+
+class _Group(TyperGroup):
+    """Knows commands by their help, and the options of the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, COMMANDS[name].with_options() if name else command, rest
+
+
 app = typer.Typer(
     name="pcietool",
+    cls=_Group,
     help="What cross-GPU synchronisation on this machine really does: how fast, how safe, what breaks.",
     epilog="Exit codes: 0 pass, 1 tool error, 2 usage, 3 wrong data, 4 hang,"
     " 6 nothing could run here, 130 interrupted.",
@@ -83,10 +97,16 @@ def root(
     """Options that stand before the command."""
 
 
-app.command("signal-latency", rich_help_panel=MEASURE)(signal_latency.signal_latency)
-app.command("barrier-latency", rich_help_panel=MEASURE)(barrier_latency.barrier_latency)
-app.command("atomic-loss", rich_help_panel=MEASURE)(atomic_loss.atomic_loss)
-app.command("watermark", rich_help_panel=MEASURE)(watermark.watermark)
-app.command("compare-nccl", rich_help_panel=MEASURE)(compare_nccl.compare_nccl)
-app.command("verify", rich_help_panel=PROVE)(verify.verify)
-app.command("litmus", rich_help_panel=PROVE)(litmus.litmus)
+def _add(command: Command, panel: str) -> None:
+    """Help lists it in that panel."""
+    COMMANDS[command.name] = command
+    app.command(command.name, help=command.help, rich_help_panel=panel)(lambda: None)
+
+
+_add(signal_latency.signal_latency, MEASURE)
+_add(barrier_latency.barrier_latency, MEASURE)
+_add(atomic_loss.atomic_loss, MEASURE)
+_add(watermark.watermark, MEASURE)
+_add(compare_nccl.compare_nccl, MEASURE)
+_add(verify.verify, PROVE)
+_add(litmus.litmus, PROVE)

@@ -9,15 +9,14 @@ from pcietool.cli.recorder import Recorder
 from pcietool.errors import NothingToRunError, UsageError
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
+    from pcietool.contract.config import Config
     from pcietool.machines.base import Backend
 
 
 class Runner(Protocol):
     """Runs one probe on one machine, and reports the machine and every finished part to the recorder."""
 
-    def __call__(self, probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None: ...
+    def __call__(self, probe: str, config: Config, common: Common, recorder: Recorder) -> None: ...
 
 
 def choose_backend(common: Common) -> tuple[Backend, str]:
@@ -44,7 +43,7 @@ def _chosen(common: Common) -> tuple[Backend, str]:
     return "emulated", "this machine has no NVIDIA driver"
 
 
-def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
+def run_on_gpus(probe: str, config: Config, common: Common, recorder: Recorder) -> None:
     """In a child process, which may hang without taking this one with it. Where the user left the choice open and
     the driver has no GPU to offer, the emulator takes over."""
     from pcietool.supervision.child import run_in_child
@@ -66,7 +65,7 @@ def run_on_gpus(probe: str, config: BaseModel, common: Common, recorder: Recorde
         run_emulated(probe, config, common, recorder)
 
 
-def run_emulated(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
+def run_emulated(probe: str, config: Config, common: Common, recorder: Recorder) -> None:
     """In this process: an emulated hang ends by itself."""
     from pcietool.emulator.engine.trace import EventTrace
     from pcietool.machines import open_machine

@@ -1,20 +1,18 @@
-"""The options that commands share, defined once: types for single ones, and `Common` for those every command has.
+"""The options that every command has: the machine to run on, and where the result goes.
 
 Checks what can be checked from the words alone; must not look at the machine, and imports nothing heavy.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from pcietool.errors import ExitCode, UsageError
+from pcietool.errors import UsageError
 
 STDOUT = Path("-")
 
@@ -34,30 +32,6 @@ class BackendChoice(StrEnum):
     auto = "auto"
     cuda = "cuda"
     emulated = "emulated"
-
-
-class TransportChoice(StrEnum):
-    peer = "peer"
-    host = "host"
-    self = "self"
-    all = "all"
-
-
-Transport = Annotated[
-    TransportChoice | None,
-    typer.Option(
-        "--transport",
-        help="Where slots and data lie: in the other GPU's memory (peer), in pinned host memory (host), or both roles"
-        " on one GPU (self). Default: peer and host; self on one GPU.",
-        show_default=False,
-    ),
-]
-Iterations = Annotated[int, typer.Option("--iters", "-n", min=1, help="Rounds that are measured.")]
-Warmup = Annotated[int, typer.Option("--warmup", "-w", min=0, help="Rounds before that, which are not.")]
-Inject = Annotated[
-    str | None,
-    typer.Option("--inject", hidden=True, help="A failure to show; an unknown one lists those that there are."),
-]
 
 
 @dataclass(frozen=True)
@@ -184,29 +158,3 @@ def _check_fabric(name: str) -> None:
         raise UsageError(f"--fabric {name} is a directory; name a file in it, or a fabric that pcietool --list has")
     if exists and not (is_file or is_directory):
         raise UsageError(f"--fabric {name} is no regular file; name one, or a fabric that pcietool --list has")
-
-
-def with_common(command: Callable[..., ExitCode], only: Collection[str] = ()) -> Callable[..., None]:
-    """Makes `command(common, ...)` a Typer command that takes its own options and every field of Common, or `only`
-    those that mean something to it.
-
-    Typer reads options from the signature, so this gives it one. The command returns its exit code.
-    """
-    fields = inspect.signature(Common, eval_str=True).parameters
-    shared = {name: field for name, field in fields.items() if not only or name in only}
-    _, *own = inspect.signature(command, eval_str=True).parameters.values()
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in (*own, *shared.values())]
-
-    def run(**values: Any) -> None:
-        common = Common(**{name: values.pop(name) for name in shared})
-        raise typer.Exit(command(common, **values))
-
-    run.__doc__ = _one_line_a_paragraph(command.__doc__ or "")
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
-    return run
-
-
-def _one_line_a_paragraph(text: str) -> str:
-    """Typer keeps the line breaks of a docstring, whatever the terminal's width."""
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in inspect.cleandoc(text).split("\n\n"))

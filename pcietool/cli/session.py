@@ -6,74 +6,30 @@ No science and no CUDA; what is saved and shown is built by pcietool.report.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from dataclasses import asdict
+from typing import Any
 
 from pcietool.cli.backends import RUNNERS, Runner, choose_backend
 from pcietool.cli.interruptions import interruptible
 from pcietool.cli.options import Common
 from pcietool.cli.outputs import Outputs
 from pcietool.cli.recorder import Recorder
+from pcietool.contract.config import Config
 from pcietool.contract.results import ProbeResult, Status
-from pcietool.errors import ExitCode, OutputError, PcietoolError, UsageError
+from pcietool.errors import ExitCode, OutputError, PcietoolError
 from pcietool.machines.base import Backend
 from pcietool.report import result as report
 from pcietool.report import tables
 from pcietool.report.columns import Column
 from pcietool.report.files import json_text
 
-Config = TypeVar("Config", bound=BaseModel)
-
-OPTIONS = {
-    "iterations": "--iters",
-    "nanosleeps": "--nanosleep",
-    "piece_rows": "--piece",
-    "pairings": "--pairs",
-    "operations": "--operation",
-    "contenders": "--contender",
-    "kinds": "--kind",
-    "scopes": "--scope",
-    "orders": "--order",
-    "modes": "--mode",
-    "waits": "--wait",
-    "polls": "--poll",
-    "paths": "--path",
-    "distributions": "--distribution",
-    "entries": "entries",
-}
-"""Which option a config's field comes from, where their names differ by more than a unit."""
-
-
-def make_config(model: type[Config], **values: Any) -> Config:
-    """A probe's config from the command line's values. Raises UsageError with one line for all that is wrong."""
-    try:
-        return model(**values)
-    except ValidationError as error:
-        raise UsageError("; ".join(_problem(**problem) for problem in error.errors())) from error
-
-
-def _problem(loc: Sequence[str | int], msg: str, input: Any, **_: Any) -> str:
-    """Such as "--threads 33: must be a multiple of 32"."""
-    text = msg.removeprefix("Value error, ").replace("Input should be", "must be")
-    if not loc:
-        return text
-    return f"{option_of(str(loc[0]))} {input}: {text}"
-
-
-def option_of(field: str) -> str:
-    """min_bytes -> --min-bytes, timeout_s -> --timeout, iterations -> --iters."""
-    name = re.sub("_n?s$", "", field)
-    return OPTIONS.get(name, "--" + name.replace("_", "-"))
-
 
 def run_probe(
     probe: str,
-    config: BaseModel,
+    config: Config,
     columns: Sequence[Column],
     common: Common,
     runners: Mapping[Backend, Runner] = RUNNERS,
@@ -108,9 +64,7 @@ def run_probe(
     return report.exit_code(recorder.results)
 
 
-def _run_and_record(
-    runner: Runner, probe: str, config: BaseModel, common: Common, recorder: Recorder
-) -> Exception | None:
+def _run_and_record(runner: Runner, probe: str, config: Config, common: Common, recorder: Recorder) -> Exception | None:
     """Runs the probe; a failure is returned, and Ctrl-C recorded as a result, so that the rest can be saved."""
     try:
         with interruptible(), recorder:
@@ -126,10 +80,10 @@ def _reason(failure: Exception) -> str:
     return str(failure) if isinstance(failure, PcietoolError) else f"{type(failure).__name__}: {failure}"
 
 
-def _effective_config(config: BaseModel, common: Common, machine: Mapping[str, Any]) -> dict[str, Any]:
+def _effective_config(config: Config, common: Common, machine: Mapping[str, Any]) -> dict[str, Any]:
     """What each part made of the defaults is its `effort`."""
     return {
-        **config.model_dump(mode="json"),
+        **asdict(config),
         "gpus": common.gpu_names or [str(device.get("machine_index")) for device in machine["devices"]],
         "num_gpus": len(machine["devices"]),
         "fabric": common.fabric or machine["facts"].get("fabric"),

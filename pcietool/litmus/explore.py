@@ -9,13 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pcietool.errors import ConfigError
+from pcietool.litmus.bounds import MAX_STATES
 from pcietool.litmus.model.search import Outcome, Search
 from pcietool.litmus.model.state import State
 from pcietool.litmus.model.steps import Model
 from pcietool.litmus.text.program import Item, LitmusTest
 from pcietool.litmus.threads import MAX_STEPS, LitmusState, LitmusThreads
-
-MAX_STATES = 1_000_000
 
 
 @dataclass

@@ -1,30 +1,54 @@
-"""One module a question. A probe is its config model and a function `run(machine, config, observer)`."""
+"""One room a question. A probe is its config and a function `run(machine, config, observer)`; neither is imported
+before somebody asks for it, so that `--help` can read a config alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
-from pcietool.probes.atomics import probe as atomics
-from pcietool.probes.barrier import kernel as barrier_kernel
-from pcietool.probes.barrier import probe as barrier
-from pcietool.probes.compare import config as compare_config
-from pcietool.probes.compare import probe as compare
-from pcietool.probes.litmus import probe as litmus
-from pcietool.probes.litmus import trials as litmus_trials
-from pcietool.probes.signal import config as signal_config
-from pcietool.probes.signal import probe as signal
-from pcietool.probes.verify import config as verify_config
-from pcietool.probes.verify import probe as verify
-from pcietool.probes.watermark import config as watermark_config
-from pcietool.probes.watermark import probe as watermark
+from pcietool.contract.config import Config
 
-PROBES: dict[str, tuple[Any, Callable[..., Any]]] = {
-    barrier.NAME: (barrier_kernel.BarrierConfig, barrier.run),
-    atomics.NAME: (atomics.AtomicsConfig, atomics.run),
-    signal.NAME: (signal_config.SignalConfig, signal.run),
-    watermark.NAME: (watermark_config.WatermarkConfig, watermark.run),
-    verify.NAME: (verify_config.VerifyConfig, verify.run),
-    compare.NAME: (compare_config.CompareConfig, compare.run),
-    litmus.NAME: (litmus_trials.TrialsConfig, litmus_trials.run),
-}
+Run = Callable[..., Any]
+
+
+class _Probes(Mapping[str, tuple[Any, Run]]):
+    """(config, run) by the probe's name, from "module:config" and "module:run" in this package."""
+
+    def __init__(self, places: Mapping[str, tuple[str, str]]) -> None:
+        self._places = places
+
+    def __getitem__(self, name: str) -> tuple[Any, Run]:
+        return self.config(name), _named(self._places[name][1])
+
+    def config(self, name: str) -> type[Config]:
+        """Alone, without the probe."""
+        config: type[Config] = _named(self._places[name][0])
+        return config
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+
+def _named(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(f"{__name__}.{module}"), attribute)
+
+
+PROBES = _Probes(
+    {
+        "signal-latency": ("signal.config:SignalConfig", "signal.probe:run"),
+        "barrier-latency": ("barrier.config:BarrierConfig", "barrier.probe:run"),
+        "atomic-loss": ("atomics.config:AtomicsConfig", "atomics.probe:run"),
+        "watermark": ("watermark.config:WatermarkConfig", "watermark.probe:run"),
+        "compare-nccl": ("compare.config:CompareConfig", "compare.probe:run"),
+        "verify": ("verify.config:VerifyConfig", "verify.probe:run"),
+        "litmus": ("litmus.config:TrialsConfig", "litmus.trials:run"),
+    }
+)

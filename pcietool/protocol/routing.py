@@ -7,23 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 
-Distribution = Literal[
-    "uniform",
-    "zipf",
-    "one-hot",
-    "all-to-one",
-    "none-to-one",
-    "one-row",
-    "self-only",
-    "all-remote",
-    "chunk-edges",
-    "duplicates",
-]
-DISTRIBUTIONS: tuple[Distribution, ...] = get_args(Distribution)
+from pcietool.protocol.distributions import DISTRIBUTIONS, Distribution
+
 NOWHERE = -1
 EDGES = (63, 64, 65)
 """Rows of a stream that nearly fill a chunk, fill it, and begin a second."""

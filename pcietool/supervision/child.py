@@ -20,7 +20,7 @@ from pcietool.supervision.pipe_child import DEATH_S, PipeChild
 from pcietool.supervision.wire import Request, error_from_fields, result_from_fields
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from pcietool.contract.config import Config
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class ChildObserver(Protocol):
 
 def run_in_child(
     probe: str,
-    config: BaseModel,
+    config: Config,
     observer: ChildObserver,
     registry: str,
     gpus: Sequence[str] | None = None,
@@ -67,7 +67,7 @@ def run_in_child(
     the same class, DriverError if it died, and KeyboardInterrupt on Ctrl-C once it has ended.
     """
     names = None if gpus is None else tuple(gpus)
-    request = Request(registry, probe, config.model_dump_json(), backend, names, num_gpus, fabric, seed)
+    request = Request(registry, probe, asdict(config), backend, names, num_gpus, fabric, seed)
     with PipeChild("pcietool.supervision.child_main") as child:
         child.send(asdict(request))
         conversation = _Conversation(child, request, observer, limits)

@@ -60,7 +60,7 @@ class Events:
 def run(request: Request, events: Events) -> None:
     """Raises what the probe raises."""
     model, probe = request.load_probe()
-    config = model.model_validate_json(request.config)
+    config = model(**request.config)
     machine = open_machine(request.backend, request.gpus, request.num_gpus, request.fabric, request.seed)
     try:
         events.send("machine", machine=describe(machine))

@@ -25,8 +25,8 @@ class Request:
     registry: str
     """module:attribute of {probe: (config model, function)}."""
     probe: str
-    config: str
-    """JSON of the probe's config model."""
+    config: dict[str, Any]
+    """The fields of the probe's config."""
     backend: Backend
     gpus: tuple[str, ...] | None = None
     num_gpus: int | None = None

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
 from pcietool.cli import backends
 from pcietool.cli.backends import choose_backend
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
+from pcietool.contract.config import Config
 from pcietool.errors import DriverError, NothingToRunError, PcietoolError, UsageError
 from pcietool.machines import presence
 from pcietool.report.tables import make_console
@@ -46,10 +46,6 @@ def test_gpus_keep_no_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert choose_backend(Common(backend=BackendChoice.emulated, trace=trace))[0] == "emulated"
 
 
-class NoOptions(BaseModel):
-    pass
-
-
 def child_that_raises(error: PcietoolError) -> Callable[..., None]:
     def run_in_child(*_: Any, **__: Any) -> None:
         raise error
@@ -62,7 +58,7 @@ def run_with_child_error(error: PcietoolError, backend: BackendChoice, monkeypat
     monkeypatch.setattr(child, "run_in_child", child_that_raises(error))
     monkeypatch.setattr(backends, "run_emulated", lambda *arguments: arguments[-1].describe({}))
     stderr = StringIO()
-    backends.run_on_gpus("fake", NoOptions(), Common(backend=backend), Recorder(make_console(stderr)))
+    backends.run_on_gpus("fake", Config(), Common(backend=backend), Recorder(make_console(stderr)))
     return stderr.getvalue()
 
 

@@ -1,12 +1,10 @@
-import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from pcietool.cli.options import BackendChoice, Common, Iterations, with_common
-from pcietool.errors import ExitCode, UsageError
+from pcietool.cli.options import BackendChoice, Common
+from pcietool.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -41,28 +39,3 @@ def test_what_makes_no_sense_is_refused_with_usage(options: dict[str, Any], mess
 )
 def test_what_makes_sense_is_taken(options: dict[str, Any]) -> None:
     Common(**options)
-
-
-def test_a_command_takes_its_own_options_and_the_common_ones() -> None:
-    seen: list[Any] = []
-
-    def command(common: Common, iters: Iterations = 5) -> ExitCode:
-        """Says what
-        it does.
-
-        And
-        why.
-        """
-        seen.extend((common, iters))
-        return ExitCode.HANG
-
-    wrapped = with_common(command)
-    assert wrapped.__doc__ == "Says what it does.\n\nAnd why."
-    names = list(inspect.signature(wrapped).parameters)
-    assert names[:2] == ["iters", "backend"]
-    assert "common" not in names
-    defaults = {name: parameter.default for name, parameter in inspect.signature(wrapped).parameters.items()}
-    with pytest.raises(typer.Exit) as ended:
-        wrapped(**{**defaults, "seed": 7})
-    assert ended.value.exit_code == ExitCode.HANG
-    assert seen == [Common(seed=7), 5]

@@ -6,22 +6,20 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from pydantic import BaseModel, Field
-from typer.main import get_command
 
-from pcietool.cli.app import app
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
-from pcietool.cli.session import make_config, option_of, run_probe
+from pcietool.cli.session import run_probe
+from pcietool.contract.config import Config
 from pcietool.contract.results import ProbeResult, Status
 from pcietool.emulator.engine.trace import EventTrace, TraceEvent
 from pcietool.errors import CompileError, ExitCode, OutputError, UsageError
-from pcietool.probes import PROBES
 from pcietool.report.columns import Column
 
 MACHINE = {"backend": "emulated", "label": "fake pair", "devices": [], "links": [], "host_links": [], "facts": {}}
@@ -30,8 +28,9 @@ COLUMNS = [Column("us", "µs")]
 Reports = Callable[[Recorder], None]
 
 
-class FakeConfig(BaseModel):
-    iterations: int = Field(default=3, ge=1)
+@dataclass(frozen=True, kw_only=True)
+class FakeConfig(Config):
+    iterations: int = 3
 
 
 def part(status: Status = Status.PASS, transport: str = "peer") -> ProbeResult:
@@ -40,7 +39,7 @@ def part(status: Status = Status.PASS, transport: str = "peer") -> ProbeResult:
 
 
 def run(reports: Reports, **options: Any) -> ExitCode:
-    def runner(probe: str, config: BaseModel, common: Common, recorder: Recorder) -> None:
+    def runner(probe: str, config: Config, common: Common, recorder: Recorder) -> None:
         recorder.describe(MACHINE)
         reports(recorder)
 
@@ -257,20 +256,6 @@ def test_a_result_that_cannot_be_written_is_still_shown(tmp_path: Path, capsys: 
         run(meanwhile, json=path)
     assert "PASS" in capsys.readouterr().out
     assert path.read_text() == "precious"
-
-
-def test_a_config_says_in_one_line_what_is_wrong() -> None:
-    assert make_config(FakeConfig, iterations=2) == FakeConfig(iterations=2)
-    with pytest.raises(UsageError, match=r"^--iters 0: must be greater than or equal to 1$"):
-        make_config(FakeConfig, iterations=0)
-
-
-@pytest.mark.parametrize("model", [model for model, _ in PROBES.values()])
-def test_every_field_is_called_as_its_option_is(model: type[BaseModel]) -> None:
-    """A field that no option sets may only be one that commands fill in by themselves, or an argument."""
-    commands: Any = get_command(app)
-    options = {name for command in commands.commands.values() for option in command.params for name in option.opts}
-    assert {option_of(field) for field in model.model_fields.keys() - {"launches", "tests"}} <= options
 
 
 class FullDisk(io.StringIO):

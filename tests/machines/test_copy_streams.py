@@ -8,7 +8,8 @@ import pytest
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, CopyStream, Machine, StreamCopy, StreamWrite, on_device
 from pcietool.machines.base import Part as PartOfBuffer
-from pcietool.probes.common.world import Transport, why_not
+from pcietool.probes.common.options import Transport
+from pcietool.probes.common.world import why_not
 from pcietool.probes.watermark.pushing import Pusher
 from pcietool.probes.watermark.streams import Shape
 from pcietool.protocol.chunks import ChunkPlan

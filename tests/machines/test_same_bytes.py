@@ -12,8 +12,10 @@ from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
 from pcietool.machines.base import on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.atomics.counting import OPERATIONS, PLAIN, SLOTS, WITHOUT_RED, Counter, Form, Grid, Requesters
-from pcietool.probes.barrier.kernel import ORDERS, Barrier, BarrierConfig
+from pcietool.probes.atomics.config import Grid
+from pcietool.probes.atomics.counting import OPERATIONS, PLAIN, SLOTS, WITHOUT_RED, Counter, Form, Requesters
+from pcietool.probes.barrier.config import BarrierConfig
+from pcietool.probes.barrier.kernel import ORDERS, Barrier
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce
 from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows

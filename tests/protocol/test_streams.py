@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcietool.protocol import recount
+from pcietool.protocol.distributions import DISTRIBUTIONS, Distribution
 from pcietool.protocol.expert_order import ROW_BLOCK, expert_order
-from pcietool.protocol.routing import DISTRIBUTIONS, NOWHERE, Distribution, Routing, Workload, route
+from pcietool.protocol.routing import NOWHERE, Routing, Workload, route
 from pcietool.protocol.streams import dispatched, returned
 
 LOAD = Workload(world=4, rows=9, choices=2, experts_a_rank=3, seed=1)

@@ -4,17 +4,19 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel
 
+from pcietool.contract.config import Config as ProbeConfig
 from pcietool.contract.results import Observer, ProbeResult, Status
 from pcietool.errors import CompileError, UsageError
 from pcietool.machines.base import Machine
 from pcietool.machines.cuda.rounds import StuckError
 
 
-class Config(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class Config(ProbeConfig):
     value: int = 1
 
 

@@ -5,7 +5,6 @@ Must not decide which rounds are worth running, nor what a loss means; `atomics`
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -14,13 +13,10 @@ import numpy as np
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import HostAgent, Launch, Machine, Place
+from pcietool.probes.atomics.config import Grid, Kind, Operation, Scope
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
 from pcietool.protocol.slots import SLOT_STRIDE
-
-Operation = Literal["add", "inc", "dec", "cas", "exch"]
-Kind = Literal["atom", "red"]
-Scope = Literal["sys", "gpu"]
 
 OPERATIONS: Mapping[str, int] = {"add": 0, "inc": 1, "dec": 2, "cas": 3, "exch": 4}
 """The values of OPERATION in kernels/atomics.cu."""
@@ -31,8 +27,6 @@ CPU_CAN_JOIN: tuple[Operation, ...] = ("add", "inc", "cas")
 KEPT_OLD_VALUES = 2**20
 """Of one requester; mirrors kernels/atomics.cu."""
 WORD_RANGE = 2**32
-MOST_BLOCKS = 65_535
-"""More than any GPU has at once."""
 
 
 @dataclass(frozen=True)
@@ -62,32 +56,6 @@ WIDE = Form("wide", "red", "sys")
 """One 64-bit atomic over the word and the one beside it."""
 BESIDE = Form("beside", "store", "sys")
 """Stores to the word beside the counted one, and reads it back."""
-
-
-@dataclass(frozen=True)
-class Grid:
-    """How many threads of each GPU count at once."""
-
-    blocks: int
-    threads: int
-
-    @classmethod
-    def parse(cls, text: str) -> Grid:
-        """Of "64x256". Raises UsageError."""
-        match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text, re.ASCII)
-        if match is None:
-            raise UsageError(f"--concurrency {text}: write it as blocks x threads of each GPU, such as 64x256")
-        blocks, threads = (int(digits[:10]) for digits in match.groups())
-        if blocks > MOST_BLOCKS:
-            raise UsageError(f"--concurrency {text}: too many blocks, no GPU has more than {MOST_BLOCKS:,} at once")
-        return cls(blocks, threads)
-
-    @property
-    def size(self) -> int:
-        return self.blocks * self.threads
-
-    def __str__(self) -> str:
-        return f"{self.blocks}x{self.threads}"
 
 
 @dataclass(frozen=True)

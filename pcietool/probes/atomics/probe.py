@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, Machine, on_device
+from pcietool.probes.atomics.config import AtomicsConfig, Grid
 from pcietool.probes.atomics.counting import (
     CPU_CAN_JOIN,
     PLAIN,
@@ -23,16 +21,12 @@ from pcietool.probes.atomics.counting import (
     WITHOUT_RED,
     Counter,
     Form,
-    Grid,
-    Kind,
-    Operation,
     Requesters,
-    Scope,
 )
 from pcietool.probes.atomics.word_home import Home
-from pcietool.probes.common.injections import checked
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import Transport, World, runnable
+from pcietool.probes.common.world import World, runnable
 from pcietool.units import count, percent
 
 NAME = "atomic-loss"
@@ -50,51 +44,6 @@ METHOD = (
     " expected: increments made; seen: what the word shows afterwards (slots: their sum); 1-1/N: loss expected of N"
     " GPUs where an atomic is a read and a write; twice: how often an atom returned what another had returned"
 )
-
-
-class AtomicsConfig(BaseModel):
-    """What to count with. `iterations` and `concurrency` of None mean the machine's usual ones."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    transport: Transport | Literal["all"] | None = None
-    iterations: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
-    operations: tuple[Operation, ...] = ("add",)
-    kinds: tuple[Kind, ...] = ("atom", "red")
-    scopes: tuple[Scope, ...] = ("sys", "gpu")
-    concurrency: tuple[str, ...] | None = None
-    home: Annotated[int, Field(ge=0)] = 0
-    timeout_s: Annotated[float, Field(gt=0)] = 2.0
-    inject: str | None = None
-
-    @field_validator("inject")
-    @classmethod
-    def _known(cls, inject: str | None) -> str | None:
-        note = " (blocks only wait at the start, for other GPUs: beyond-residency, drop-signal and stall do not apply)"
-        return checked(inject, ("dead-rank",), note)
-
-    @field_validator("operations", "kinds", "scopes", "concurrency")
-    @classmethod
-    def _once_each(cls, values: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        return None if values is None else tuple(dict.fromkeys(values))
-
-    @field_validator("concurrency")
-    @classmethod
-    def _is_grids(cls, values: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        for text in values or ():
-            Grid.parse(text)
-        return values
-
-    @property
-    def forms(self) -> list[Form]:
-        """All that exist, in the order asked for."""
-        return [
-            Form(operation, kind, scope)
-            for operation in self.operations
-            for kind in self.kinds
-            for scope in self.scopes
-            if not (kind == "red" and operation in WITHOUT_RED)
-        ]
 
 
 @dataclass(frozen=True)
@@ -124,6 +73,17 @@ class Effort:
         return self.operations or max(1, min(self.most_operations, self.most_operations_a_gpu // grid.size))
 
 
+def forms_of(config: AtomicsConfig) -> list[Form]:
+    """All that exist, in the order asked for."""
+    return [
+        Form(operation, kind, scope)
+        for operation in config.operations
+        for kind in config.kinds
+        for scope in config.scopes
+        if not (kind == "red" and operation in WITHOUT_RED)
+    ]
+
+
 def run(machine: Machine, config: AtomicsConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
     _check(machine, config)
@@ -143,7 +103,7 @@ def _check(machine: Machine, config: AtomicsConfig) -> None:
         raise UsageError(f"--home {config.home}: no such GPU, there are {gpus}, numbered from 0")
     if config.inject and (gpus < 2 or config.transport == "self"):
         raise UsageError("--inject dead-rank needs two GPUs: one that is dead and one that waits for it")
-    if not config.forms:
+    if not forms_of(config):
         raise UsageError("--kind red: cas and exch only exist with a result; use --kind atom or another --operation")
 
 
@@ -158,10 +118,11 @@ def _measure(
     world = World.build(machine, transport, 1 if transport == "self" else len(machine.devices), rows=2)
     most_threads = max(grid.size for grid in (*effort.grids, CONTROL_GRID))
     counter = Counter(machine, world, home.place, most_threads, config.timeout_s)
+    forms = forms_of(config)
     if config.inject:
         gpus = tuple(range(len(machine.devices)))
-        counter.run(config.forms[0], Requesters(gpus), effort.grids[0], 1, dead=gpus[-1])
-    for form, requesters, grid in _plan(home, transport, config.forms, effort.grids):
+        counter.run(forms[0], Requesters(gpus), effort.grids[0], 1, dead=gpus[-1])
+    for form, requesters, grid in _plan(home, transport, forms, effort.grids):
         observer.progress(f"{transport}: {form} by {requesters}, {grid}")
         result.rows.append(_row(counter, home, form, requesters, grid, effort.of_thread(grid)))
     result.checks += [

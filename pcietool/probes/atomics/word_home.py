@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pcietool.machines.base import Machine, Place
 from pcietool.machines.devices import NativeAtomics
 from pcietool.probes.atomics.counting import SLOTS, Form, Requesters
-from pcietool.probes.common.world import Transport
+from pcietool.probes.common.options import Transport
 
 DRIVER_NAMES: Mapping[str, str] = {
     "add": "add", "inc": "increment", "dec": "decrement", "cas": "cas", "exch": "exchange",

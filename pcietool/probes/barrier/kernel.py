@@ -5,59 +5,21 @@ The host's mirror of kernels/barrier.cu; must not decide what to measure (`barri
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Launch, Machine
-from pcietool.probes.common.injections import checked
-from pcietool.probes.common.world import Transport, World
+from pcietool.probes.barrier.config import BarrierConfig, Order
+from pcietool.probes.common.options import MAX_ROUNDS
+from pcietool.probes.common.world import World
 
-FLOOR_NEEDS = "floor is a loop of one warp and only exists in-kernel"
-INJECTIONS = ("dead-rank", "drop-signal", "beyond-residency", "stall=US")
-Order = Literal["publishing", "relaxed", "article", "floor"]
-Mode = Literal["in-kernel", "launched", "graph"]
 ORDERS: dict[Order, int] = {"publishing": 0, "relaxed": 1, "article": 2, "floor": 3}
 """The values of ORDER in kernels/barrier.cu."""
 ARTICLE_NANOSLEEP_NS = 64
-MAX_ROUNDS = 8192
-"""Time stamps of one launch wait in shared memory, 4 bytes a round, below the 48 KiB every GPU gives."""
 NO_INJECTION, DIE, DROP, DELAY = range(4)
 """The injections of kernels/barrier.cu."""
 INJECTION_SHARED_BYTES = 96 * 1024
 """Makes few blocks resident, so that a grid beyond residency stays small."""
-
-
-class BarrierConfig(BaseModel):
-    """What to measure. `iterations` and `launches` of None mean the machine's usual number."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    transport: Transport | Literal["all"] | None = None
-    iterations: Annotated[int, Field(ge=1, le=10_000_000)] | None = None
-    warmup: Annotated[int, Field(ge=0, le=MAX_ROUNDS // 2)] = 10
-    launches: Annotated[int, Field(ge=1)] | None = None
-    timeout_s: Annotated[float, Field(gt=0)] = 2.0
-    threads: Annotated[int, Field(ge=32, le=1024, multiple_of=32)] = 32
-    blocks: Annotated[int, Field(ge=1)] = 1
-    nanosleep_ns: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    orders: tuple[Order, ...] = ("publishing", "relaxed", "article", "floor")
-    modes: tuple[Mode, ...] = ("in-kernel", "launched", "graph")
-    sweep: bool = False
-    inject: str | None = None
-
-    @field_validator("inject")
-    @classmethod
-    def _known(cls, inject: str | None) -> str | None:
-        return checked(inject, INJECTIONS)
-
-    @model_validator(mode="after")
-    def _something_to_measure(self) -> BarrierConfig:
-        if self.modes and set(self.orders) == {"floor"} and "in-kernel" not in self.modes:
-            raise UsageError(f"--order floor: {FLOOR_NEEDS}; add --mode in-kernel, or take another order")
-        return self
 
 
 class Barrier:

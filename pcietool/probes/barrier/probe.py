@@ -6,7 +6,7 @@ Must not compare with other libraries; `compare-nccl` does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,23 +14,20 @@ import numpy as np
 from pcietool.contract.outcomes import Outcome
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import Machine
+from pcietool.probes.barrier.config import FLOOR_NEEDS, BarrierConfig, Mode, Order
 from pcietool.probes.barrier.kernel import (
     DELAY,
     DIE,
     DROP,
-    FLOOR_NEEDS,
     INJECTION_SHARED_BYTES,
-    MAX_ROUNDS,
     ORDERS,
     Barrier,
-    BarrierConfig,
-    Mode,
-    Order,
 )
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.injections import amount, survived
+from pcietool.probes.common.options import MAX_ROUNDS, Transport
 from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import Transport, World, runnable
+from pcietool.probes.common.world import World, runnable
 from pcietool.stats import max_over_ranks, median_interval, summarise
 from pcietool.units import micros
 
@@ -310,7 +307,7 @@ def _inject(machine: Machine, world: World, config: BarrierConfig) -> None:
     if config.inject == "beyond-residency":
         probe = Barrier(machine, world, "publishing", config)
         room = machine.resident_blocks(0, probe.rounds_kernel, probe.threads, INJECTION_SHARED_BYTES)
-        barrier = Barrier(machine, world, "publishing", config.model_copy(update={"blocks": room + 1}))
+        barrier = Barrier(machine, world, "publishing", replace(config, blocks=room + 1))
         launches = barrier.rounds(1)
         during = f"a grid of {room + 1} blocks a rank where {room} are resident"
     else:

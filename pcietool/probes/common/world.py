@@ -14,11 +14,10 @@ import numpy as np
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, Buffer, Machine, Place, on_device
+from pcietool.probes.common.options import TRANSPORTS, Transport
 from pcietool.probes.common.placement import STEP_BYTES, near
 from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES, SlotMap
 
-Transport = Literal["peer", "host", "self"]
-TRANSPORTS: tuple[Transport, ...] = ("peer", "host", "self")
 SELF_RANKS = 2
 
 

@@ -5,60 +5,120 @@ Must not run anything.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pcietool.contenders.catalog import CONTENDERS
-from pcietool.machines.base import Backend
+from pcietool.contract.config import Config, Option
+from pcietool.errors import UsageError
+from pcietool.probes.common.options import TimeoutSeconds, WantedTransport
+from pcietool.units import parse_size
+
+if TYPE_CHECKING:
+    from pcietool.machines.base import Backend
 
 CompareTransport = Literal["peer", "host"]
 CompareMode = Literal["in-kernel", "graph", "eager"]
 MODES: tuple[CompareMode, ...] = ("in-kernel", "graph", "eager")
 ELEMENT_BYTES = 4
 LARGEST_BYTES = 16 << 20
+_CONTENDERS = "Contenders"
 _USUAL_FACTOR = 4
 _USUAL_LARGEST: dict[Backend, int] = {"cuda": 1 << 20, "emulated": 256}
 
 
-class CompareConfig(BaseModel):
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(parse_size(each) for each in text.split(","))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareConfig(Config):
     """What to compare. None means the machine's usual choice."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    transport: Literal["peer", "host", "all"] | None = None
-    contenders: tuple[str, ...] = tuple(CONTENDERS)
-    modes: tuple[CompareMode, ...] = MODES
-    sizes: tuple[int, ...] | None = None
-    """Instead of a range."""
-    min_bytes: int | None = None
-    max_bytes: int | None = None
-    factor: Annotated[int, Field(ge=2)] | None = None
-    pairs: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Turns of each side; 7 or more give an interval."""
-    nodes: Annotated[int, Field(ge=2, le=200)] | None = None
-    """Operations of one graph, or launched back to back, on both sides. Many, since each side's figure has its share
-    of the fixed cost of a launch."""
-    timeout_s: Annotated[float, Field(gt=0)] = 2.0
+    transport: WantedTransport = None
+    contenders: Annotated[
+        tuple[str, ...],
+        Option(
+            "Who takes part; can be repeated. Default: all that are installed.",
+            name="--contender",
+            choices=tuple(CONTENDERS),
+            group=_CONTENDERS,
+        ),
+    ] = tuple(CONTENDERS)
+    modes: Annotated[
+        tuple[CompareMode, ...],
+        Option(
+            "Inside a kernel, in a graph, or launched back to back; can be repeated. Default: all.",
+            name="--mode",
+            group=_CONTENDERS,
+        ),
+    ] = MODES
+    sizes: Annotated[
+        tuple[int, ...] | None,
+        Option(
+            "All-reduce sizes, such as 4,8K, instead of a range.",
+            metavar="SIZE,...",
+            parse=_sizes,
+            group=_CONTENDERS,
+        ),
+    ] = None
+    min_bytes: Annotated[
+        int | None,
+        Option("Smallest size. Default: 4.", short="-b", metavar="SIZE", parse=parse_size, group=_CONTENDERS),
+    ] = None
+    max_bytes: Annotated[
+        int | None,
+        Option(
+            "Largest size, at most 16M. Default: 1M on GPUs, 256 emulated.",
+            short="-e",
+            metavar="SIZE",
+            parse=parse_size,
+            group=_CONTENDERS,
+        ),
+    ] = None
+    factor: Annotated[
+        int | None, Option("From one size to the next. Default: 4.", short="-f", group=_CONTENDERS, min=2)
+    ] = None
+    pairs: Annotated[
+        int | None,
+        Option(
+            "Turns of each side; 7 or more give an interval. Default: 11 on GPUs.",
+            group=_CONTENDERS,
+            min=1,
+            ceiling=1000,
+        ),
+    ] = None
+    nodes: Annotated[
+        int | None,
+        Option(
+            "Operations of a graph, or launched back to back. Default: 100 on GPUs, 20 emulated.",
+            group=_CONTENDERS,
+            min=2,
+            max=200,
+        ),
+    ] = None
+    """On both sides. Many, since each side's figure has its share of the fixed cost of a launch."""
+    timeout_s: TimeoutSeconds = 2.0
     """Of a launch of ours."""
-    init_timeout_s: Annotated[float, Field(gt=0, le=110)] = 60.0
-    """Of a contender's start; the parent process takes 120 s of silence for a hang."""
-    run_timeout_s: Annotated[float, Field(gt=0, le=110)] = 30.0
-    """Of one turn of a contender."""
+    init_timeout_s: Annotated[
+        float, Option("Seconds a contender may take to start.", group=_CONTENDERS, above=0, ceiling=110)
+    ] = 60.0
+    """The parent process takes 120 s of silence for a hang."""
+    run_timeout_s: Annotated[
+        float, Option("Seconds a contender may take for one turn.", group=_CONTENDERS, above=0, ceiling=110)
+    ] = 30.0
 
-    @model_validator(mode="after")
-    def _check(self) -> CompareConfig:
-        unknown = [name for name in self.contenders if name not in CONTENDERS]
-        if unknown:
-            raise ValueError(f"no contender {unknown[0]!r}; there are {', '.join(CONTENDERS)}")
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.transport == "self":
+            raise UsageError("--transport self: must be 'peer', 'host' or 'all'")
         if self.sizes and not (self.min_bytes is self.max_bytes is self.factor is None):
-            raise ValueError("--sizes names every size; leave out --min-bytes, --max-bytes and --factor")
+            raise UsageError("--sizes names every size; leave out --min-bytes, --max-bytes and --factor")
         for nbytes in self.sizes or [nbytes for nbytes in (self.min_bytes, self.max_bytes) if nbytes is not None]:
             if nbytes < ELEMENT_BYTES or nbytes % ELEMENT_BYTES or nbytes > LARGEST_BYTES:
-                raise ValueError(f"a size of {nbytes} bytes: sizes are multiples of 4, from 4 to 16M")
+                raise UsageError(f"a size of {nbytes} bytes: sizes are multiples of 4, from 4 to 16M")
         if self.max_bytes is not None and self.max_bytes < self.smallest:
-            raise ValueError(f"--max-bytes {self.max_bytes} is below --min-bytes {self.smallest}")
-        return self
+            raise UsageError(f"--max-bytes {self.max_bytes} is below --min-bytes {self.smallest}")
 
     @property
     def smallest(self) -> int:
@@ -77,7 +137,8 @@ class CompareConfig(BaseModel):
         return sizes
 
 
-class Effort(BaseModel):
+@dataclass(frozen=True)
+class Effort:
     """How often things run: many on a GPU, few where every instruction is emulated."""
 
     pairs: int
@@ -94,4 +155,4 @@ class Effort(BaseModel):
             if backend == "cuda"
             else cls(pairs=1, rounds=30, nodes=20, replays=1)
         )
-        return usual.model_copy(update={"pairs": config.pairs or usual.pairs, "nodes": config.nodes or usual.nodes})
+        return replace(usual, pairs=config.pairs or usual.pairs, nodes=config.nodes or usual.nodes)

@@ -10,7 +10,8 @@ from statistics import median
 
 from pcietool.contract.outcomes import Outcome
 from pcietool.machines.base import Graph, Launch, Machine
-from pcietool.probes.barrier.kernel import Barrier, BarrierConfig, Order
+from pcietool.probes.barrier.config import BarrierConfig, Order
+from pcietool.probes.barrier.kernel import Barrier
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -18,10 +17,8 @@ from pcietool.machines.base import HOST, Launch, Machine, Place, Program, on_dev
 from pcietool.probes.atomics.counting import Requesters
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.hangs import finished
+from pcietool.probes.litmus.config import Placement
 from pcietool.protocol.slots import SLOT_STRIDE
-
-Placement = Literal["peer", "writer", "host"]
-PLACEMENTS: tuple[Placement, ...] = ("peer", "writer", "host")
 
 WORD_STRIDE = SLOT_STRIDE
 """Bytes between the same variable of two trials: each has a line of its own, and no variable is another's neighbour,

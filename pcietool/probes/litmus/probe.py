@@ -10,14 +10,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from pydantic import BaseModel, Field
-
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.litmus.describe import interleaving, outcome_text
-from pcietool.litmus.explore import MAX_STATES, Exploration, explore
+from pcietool.litmus.explore import Exploration, explore
 from pcietool.litmus.gaps import gaps
 from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.program import LitmusTest, Verdict
+from pcietool.probes.litmus.config import LitmusConfig
 from pcietool.units import count
 
 NAME = "litmus"
@@ -30,13 +29,6 @@ MACHINE = {
     "facts": {},
 }
 """What stands in the result where other commands describe GPUs and links."""
-
-
-class LitmusConfig(BaseModel):
-    """`tests`: files, directories, or starts of packaged names."""
-
-    tests: tuple[str, ...] = Field(min_length=1)
-    max_states: int = Field(default=MAX_STATES, ge=1)
 
 
 def run(config: LitmusConfig, observer: Observer) -> ProbeResult:

@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.litmus.describe import outcome_text
-from pcietool.litmus.explore import MAX_STATES, Exploration, explore
+from pcietool.litmus.explore import Exploration, explore
 from pcietool.litmus.gaps import gaps
 from pcietool.litmus.model.search import Outcome
 from pcietool.litmus.text.cuda_source import LARGEST, SMALLEST, cuda_source, gpus_of, has_loop, inexpressible
@@ -26,7 +23,8 @@ from pcietool.litmus.text.program import LitmusTest
 from pcietool.machines.base import Machine, Program
 from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import no_access
-from pcietool.probes.litmus.machine import PLACEMENTS, Placement, Trials, homes, not_native
+from pcietool.probes.litmus.config import Placement, TrialsConfig
+from pcietool.probes.litmus.machine import Trials, homes, not_native
 from pcietool.probes.litmus.probe import NAME, complaint, judge, model_row, verdict_of
 from pcietool.units import count
 
@@ -42,25 +40,6 @@ CONTROL = """PTX overlap
 exists (x = 1)
 """
 """Two threads that overlap lose an increment; two that never meet do not."""
-
-
-class TrialsConfig(BaseModel):
-    """`tests` and `max_states` as in LitmusConfig; `trials` of each test; `place` of None means peer and host."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    tests: tuple[str, ...] = Field(min_length=1)
-    trials: Annotated[int, Field(ge=1, le=10**12)]
-    max_states: int = Field(default=MAX_STATES, ge=1)
-    place: Placement | Literal["all"] | None = None
-    seed: int = Field(default=0, ge=0)
-    timeout_s: Annotated[float, Field(gt=0)] = 2.0
-
-    @property
-    def placements(self) -> tuple[Placement, ...]:
-        if self.place is None:
-            return ("peer", "host")
-        return PLACEMENTS if self.place == "all" else (self.place,)
 
 
 @dataclass(frozen=True)

@@ -8,26 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from pcietool.machines.base import Buffer, Kernel, Launch, on_device
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
+from pcietool.probes.signal.config import WORD, Load, Poll, Wait
 from pcietool.probes.signal.roles import FAULT, RESULT, ROLE, VECTOR, Kind, LaunchRecord, Pair, Role
 from pcietool.protocol.slots import GUARD_BYTES
 
-Poll = Literal["local", "remote"]
-"""Where the slot lies that a block polls: with the block itself, or across the link with the one who writes it."""
-Load = Literal["none", "push", "pull", "both"]
-Wait = Literal["acquire", "relaxed-fence", "acquire-polls"]
 WAITS: dict[Wait, int] = {"acquire": 0, "relaxed-fence": 1, "acquire-polls": 2}
 
-MAX_ROUNDS = 8192
-"""Time stamps of one launch wait in shared memory, 4 bytes a round, below the 48 KiB every GPU gives."""
-WORD = 8
-"""Bytes of a payload's word."""
 MIN_PAYLOAD = 128
 """Payloads of a world's pairs lie at least so far apart."""
 

@@ -12,10 +12,12 @@ from typing import Any
 from pcietool.contract.results import Observer, ProbeResult, Row
 from pcietool.machines.base import Machine
 from pcietool.probes.common.injections import survived
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import SELF_RANKS, Transport, World, runnable
+from pcietool.probes.common.world import SELF_RANKS, World, runnable
 from pcietool.probes.signal import checks
-from pcietool.probes.signal.config import Effort, SignalConfig
+from pcietool.probes.signal.config import SignalConfig
+from pcietool.probes.signal.effort import Effort
 from pcietool.probes.signal.ping_pong import PingPongMemory, slot_rows
 from pcietool.probes.signal.trials import (
     Trial,

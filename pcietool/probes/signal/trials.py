@@ -14,8 +14,9 @@ import numpy as np
 
 from pcietool.contract.results import Observer, ProbeResult, Row
 from pcietool.probes.common.world import World
-from pcietool.probes.signal.config import Effort, Pairing, SignalConfig
-from pcietool.probes.signal.ping_pong import Load, PingPong, PingPongMemory, Poll, Variant, Wait, loaded
+from pcietool.probes.signal.config import Load, Pairing, Poll, SignalConfig, Wait
+from pcietool.probes.signal.effort import Effort
+from pcietool.probes.signal.ping_pong import PingPong, PingPongMemory, Variant, loaded
 from pcietool.probes.signal.roles import Pair
 from pcietool.stats import Interval, median_interval, paired_ratio, summarise
 from pcietool.units import size

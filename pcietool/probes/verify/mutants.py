@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pcietool.probes.verify.config import EntryName
-from pcietool.protocol.routing import Distribution
+from pcietool.protocol.distributions import Distribution
 from pcietool.protocol.switches import switched
 
 MemoryOrder = Literal["any", "weak"]

@@ -11,8 +11,9 @@ from itertools import islice, permutations, product
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import CopyStream, Machine
 from pcietool.probes.common.hangs import Hung
-from pcietool.probes.common.world import Transport
-from pcietool.probes.verify.config import ROUTED, STARTS, Effort, VerifyConfig
+from pcietool.probes.common.options import Transport
+from pcietool.probes.verify.config import ROUTED, VerifyConfig
+from pcietool.probes.verify.effort import STARTS, Effort
 from pcietool.probes.verify.mutants import MUTANTS, Mutant
 from pcietool.probes.verify.traffic import Traffic
 from pcietool.probes.verify.trial import POINTS, Late, Trial

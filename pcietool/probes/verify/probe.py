@@ -14,14 +14,16 @@ from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import Machine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.injections import amount
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import Transport, runnable
-from pcietool.probes.verify.config import ROUTED, Effort, EntryName, VerifyConfig
+from pcietool.probes.common.world import runnable
+from pcietool.probes.verify.config import ROUTED, EntryName, VerifyConfig
+from pcietool.probes.verify.effort import Effort
 from pcietool.probes.verify.mutation import prove_checks
 from pcietool.probes.verify.traffic import Traffic
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Trial
 from pcietool.probes.verify.trial_runner import TrialRunner
-from pcietool.protocol.routing import Distribution
+from pcietool.protocol.distributions import Distribution
 from pcietool.units import count
 
 NAME = "verify"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcietool.machines.base import Argument, Launch
+from pcietool.probes.verify.config import VECTOR_BYTES
 from pcietool.probes.verify.entry import (
     ACK_ROW,
     FIRST_ROW,
@@ -44,7 +45,6 @@ JOB = np.dtype(
     ]
 )  # fmt: skip
 """Job of verify_push.cuh."""
-VECTOR_BYTES = 16
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,11 @@ Must not touch what the protocol uses.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, Buffer, CopyStream, StreamCopy, on_device
 from pcietool.probes.common.world import World
+from pcietool.probes.verify.config import Direction
 
-Direction = Literal["none", "push", "pull", "all"]
 COPIES = 16
 BYTES_ON_GPUS = 8 << 20
 BYTES_EMULATED = 64 << 10

@@ -9,14 +9,17 @@ from collections.abc import Callable, Mapping
 
 from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.machines.base import CopyStream, Machine
-from pcietool.probes.common.world import Transport, World
-from pcietool.probes.verify.config import Effort, EntryName
+from pcietool.probes.common.options import Transport
+from pcietool.probes.common.world import World
+from pcietool.probes.verify.config import EntryName
+from pcietool.probes.verify.effort import Effort
 from pcietool.probes.verify.entry import FIRST_ROW, Entry, EntryMemory, damage, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.exchanges import Barrier, Signal
 from pcietool.probes.verify.gates import EndToEnd, Gate
 from pcietool.probes.verify.pushes import Combine, Dispatch, Size
 from pcietool.probes.verify.trial import Finding, Report, Trial
-from pcietool.protocol.routing import Distribution, Routing, route
+from pcietool.protocol.distributions import Distribution
+from pcietool.protocol.routing import Routing, route
 from pcietool.protocol.streams import dispatched
 
 MakeEntry = Callable[[EntryMemory, int], Entry]

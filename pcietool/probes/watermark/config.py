@@ -1,118 +1,110 @@
-"""What watermark is asked to push, and what that means on one machine: sizes, SM counts, repeats.
-
-Must not touch memory or launch anything.
-"""
+"""What watermark is asked to push. Must not touch a machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-
+from pcietool.contract.config import Config, Option
 from pcietool.errors import UsageError
-from pcietool.machines.base import Machine
 from pcietool.probes.common.injections import checked
-from pcietool.probes.common.world import Transport
-from pcietool.probes.watermark.pushing import Path
-from pcietool.probes.watermark.streams import Pattern, Shape
-from pcietool.protocol.chunks import LARGEST_COUNT, Count, parse_counts
+from pcietool.probes.common.options import Inject, Seed, TimeoutSeconds, WantedTransport
+from pcietool.protocol.chunks import LARGEST_COUNT
+from pcietool.units import parse_size
 
+Pattern = Literal["one-to-one", "many-to-one", "all-to-all"]
+Path = Literal["vector", "bulk", "engine"]
 Dtype = Literal["bf16", "fp16", "fp8", "fp32"]
 DTYPE_BYTES: dict[Dtype, int] = {"bf16": 2, "fp16": 2, "fp8": 1, "fp32": 4}
-DEFAULT_CHUNKS: tuple[Count, ...] = (1, 8, 16, 64, 256, "all")
+_ROWS = "Rows"
+_KERNEL = "Kernel"
 
 
-class WatermarkConfig(BaseModel):
+@dataclass(frozen=True, kw_only=True)
+class WatermarkConfig(Config):
     """What to push. None means the machine's usual; `chunks` and `sms` are lists such as "1,8,all"."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    transport: WantedTransport = None
+    pattern: Annotated[Pattern, Option("Who pushes to whom.")] = "one-to-one"
+    iterations: Annotated[
+        int | None,
+        Option(
+            "Launches that are measured. Default: 9 on GPUs, 2 emulated.",
+            name="--iters",
+            short="-n",
+            min=1,
+            ceiling=100_000,
+        ),
+    ] = None
+    warmup: Annotated[
+        int | None,
+        Option("Launches before that. Default: 2 on GPUs, 0 emulated.", short="-w", min=0, ceiling=100_000),
+    ] = None
+    rows: Annotated[int | None, Option("Rows of a stream. Default: 8192 on GPUs, 128 emulated.", group=_ROWS)] = None
+    columns: Annotated[
+        int | None,
+        Option("Elements of a row. Default: 7168 on GPUs, 128 emulated.", group=_ROWS, min=1, ceiling=LARGEST_COUNT),
+    ] = None
+    dtype: Annotated[Dtype, Option("Of an element.", group=_ROWS)] = "bf16"
+    row_bytes: Annotated[
+        int | None,
+        Option(
+            "Instead of --columns: a multiple of 16, such as 14K.",
+            metavar="SIZE",
+            parse=parse_size,
+            group=_ROWS,
+            min=1,
+            ceiling=LARGEST_COUNT,
+        ),
+    ] = None
+    chunks: Annotated[
+        str | None,
+        Option(
+            "Rows of a chunk, or all. Default: 1,8,16,64,256,all; 64 is the article's choice.",
+            metavar="ROWS,...",
+            first=True,
+        ),
+    ] = None
+    sms: Annotated[
+        str | None,
+        Option(
+            "SMs that push, one block each, or all. Default: 4,8,16,32,64,all on GPUs, 4 emulated.",
+            metavar="N,...",
+            first=True,
+        ),
+    ] = None
+    paths: Annotated[
+        tuple[Path, ...] | None,
+        Option(
+            "How rows are stored: by 16-byte stores (vector), TMA (bulk, sm_90 or newer), or the copy engine with"
+            " stream writes as signals (engine); can be repeated. Default: all on GPUs, vector and engine emulated.",
+            name="--path",
+            group=_KERNEL,
+        ),
+    ] = None
+    piece_rows: Annotated[
+        int | None,
+        Option(
+            "Rows that a group copies before its fence. Default: by size and SMs.",
+            name="--piece",
+            group=_KERNEL,
+            min=1,
+            ceiling=LARGEST_COUNT,
+        ),
+    ] = None
+    threads: Annotated[
+        int | None,
+        Option(
+            "Threads a block. Default: 1024 on GPUs, 128 emulated.", group=_KERNEL, min=32, max=1024, multiple_of=32
+        ),
+    ] = None
+    groups: Annotated[int, Option("Groups of a block, each copying its own piece.", group=_KERNEL, min=1, max=15)] = 4
+    timeout_s: TimeoutSeconds = 2.0
+    seed: Seed = 0
+    inject: Inject = None
 
-    transport: Transport | Literal["all"] | None = None
-    pattern: Pattern = "one-to-one"
-    iterations: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    warmup: Annotated[int, Field(ge=0, le=100_000)] | None = None
-    rows: int | None = None
-    columns: Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None = None
-    dtype: Dtype = "bf16"
-    row_bytes: Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None = None
-    chunks: str | None = None
-    sms: str | None = None
-    paths: tuple[Path, ...] | None = None
-    piece_rows: Annotated[int, Field(ge=1, le=LARGEST_COUNT)] | None = None
-    threads: Annotated[int, Field(ge=32, le=1024, multiple_of=32)] | None = None
-    groups: Annotated[int, Field(ge=1, le=15)] = 4
-    timeout_s: Annotated[float, Field(gt=0)] = 2.0
-    seed: Annotated[int, Field(ge=0)] = 0
-    inject: str | None = None
-
-    @field_validator("rows")
-    @classmethod
-    def _some_rows(cls, rows: int | None) -> int | None:
-        if rows is not None and not 1 <= rows <= LARGEST_COUNT:
-            raise UsageError(f"--rows {rows}: give a number from 1 to {LARGEST_COUNT}")
-        return rows
-
-    @field_validator("inject")
-    @classmethod
-    def _known(cls, inject: str | None) -> str | None:
-        return checked(inject, ("drop-chunk=NUMBER",))
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is pushed how often: what fills a link on a GPU, little where every instruction is emulated."""
-
-    shape: Shape
-    usual_sms: tuple[Count, ...]
-    paths: tuple[Path, ...]
-    repeats: int
-    warmup: int
-
-    @classmethod
-    def of(cls, machine: Machine, config: WatermarkConfig) -> Effort:
-        """Raises UsageError for rows that cannot be pushed."""
-        on_gpus = machine.backend == "cuda"
-        if config.row_bytes is not None and config.columns is not None:
-            raise UsageError("--row-bytes and --columns both say how long a row is; give one of them")
-        columns = config.columns or (7168 if on_gpus else 128)
-        fewest_sms = min(device.sms for device in machine.devices)
-        shape = Shape(
-            rows=config.rows or (8192 if on_gpus else 128),
-            row_bytes=config.row_bytes or columns * DTYPE_BYTES[config.dtype],
-            threads=config.threads or (1024 if on_gpus else 128),
-            groups=config.groups,
-            consumer_blocks=max(1, fewest_sms // 4) if on_gpus else 2,
-        )
-        return cls(
-            shape,
-            usual_sms=(4, 8, 16, 32, 64, "all") if on_gpus else (4,),
-            paths=config.paths or (("vector", "bulk", "engine") if on_gpus else ("vector", "engine")),
-            repeats=config.iterations or (9 if on_gpus else 2),
-            warmup=(2 if on_gpus else 0) if config.warmup is None else config.warmup,
-        )
-
-
-def chunk_sizes(config: WatermarkConfig, rows: int) -> list[int]:
-    """Rows of a chunk, each size once. Of the usual ones, those that fit. Raises UsageError for one that does not."""
-    asked = parse_counts("--chunks", config.chunks) if config.chunks is not None else None
-    for chunk in asked or ():
-        if chunk != "all" and chunk > rows:
-            raise UsageError(f"--chunks {chunk}: a chunk cannot have more rows than there are, {rows}; see --rows")
-    sizes = [rows if chunk == "all" else chunk for chunk in asked or DEFAULT_CHUNKS]
-    return list(dict.fromkeys(size for size in sizes if size <= rows))
-
-
-def sm_counts(config: WatermarkConfig, effort: Effort, most: int, machine: Machine) -> list[int]:
-    """Producing blocks of a rank, one a SM. Of the usual counts, those that fit. Raises UsageError for one that does
-    not."""
-    asked = parse_counts("--sms", config.sms) if config.sms is not None else None
-    fewest = min(device.sms for device in machine.devices)
-    for sms in asked or ():
-        if sms != "all" and sms > most:
-            shared = "" if most == fewest else f", of which {most} are left for the producers of a rank here"
-            raise UsageError(f"--sms {sms}: a GPU has {fewest} SMs{shared}")
-    if most < 1:
-        raise UsageError(f"a GPU of {fewest} SMs has no room for producers beside its consumers")
-    counts = [most if count == "all" else count for count in asked or effort.usual_sms]
-    return list(dict.fromkeys(min(count, most) for count in counts))
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rows is not None and not 1 <= self.rows <= LARGEST_COUNT:
+            raise UsageError(f"--rows {self.rows}: give a number from 1 to {LARGEST_COUNT}")
+        checked(self.inject, ("drop-chunk=NUMBER",))

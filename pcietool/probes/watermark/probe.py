@@ -14,11 +14,13 @@ from pcietool.errors import CompileError, PtxError, UsageError
 from pcietool.machines.base import Machine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.injections import amount
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import SELF_RANKS, Transport, runnable
-from pcietool.probes.watermark.config import Effort, WatermarkConfig, chunk_sizes, sm_counts
+from pcietool.probes.common.world import SELF_RANKS, runnable
+from pcietool.probes.watermark.config import Path, WatermarkConfig
 from pcietool.probes.watermark.copies import FIRST_ROW, Injection
-from pcietool.probes.watermark.pushing import Path, Pushed, Pusher, StorePath
+from pcietool.probes.watermark.effort import Effort, chunk_sizes, sm_counts
+from pcietool.probes.watermark.pushing import Pushed, Pusher, StorePath
 from pcietool.protocol.chunks import ARTICLE_CHUNK, ChunkPlan
 from pcietool.stats import median_interval, paired_ratio
 from pcietool.units import gb_per_s

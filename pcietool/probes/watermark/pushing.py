@@ -14,15 +14,16 @@ import numpy as np
 from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import Buffer, Kernel, Launch, Machine, on_device
 from pcietool.probes.common.hangs import finished
-from pcietool.probes.common.world import Transport, World
+from pcietool.probes.common.options import Transport
+from pcietool.probes.common.world import World
+from pcietool.probes.watermark.config import Path, Pattern
 from pcietool.probes.watermark.copies import FIRST_ROW, SHIFTS_A_CONSUMER, EngineCopies, Injection, source_shift
-from pcietool.probes.watermark.streams import VECTOR_BYTES, Pattern, RankRole, Shape, rank_roles
+from pcietool.probes.watermark.streams import VECTOR_BYTES, RankRole, Shape, rank_roles
 from pcietool.protocol.checksum import LANES, added_lanes, row_sums
 from pcietool.protocol.chunks import LARGEST_COUNT, ChunkPlan
 
 StorePath = Literal["vector", "bulk"]
 """How a kernel copies."""
-Path = Literal["vector", "bulk", "engine"]
 
 INJECTIONS: Mapping[Injection, int] = {"none": 0, "swap": 1, "early": 2, "drop": 3}
 BULK_SHARED_BYTES_A_GROUP = 4 * 8192

@@ -6,12 +6,11 @@ Must not touch memory or launch anything.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from pcietool.errors import UsageError
+from pcietool.probes.watermark.config import Pattern
 from pcietool.protocol.chunks import LARGEST_COUNT, ChunkPlan, best_piece
 
-Pattern = Literal["one-to-one", "many-to-one", "all-to-all"]
 VECTOR_BYTES = 16
 """What one thread moves at a time."""
 

@@ -3,12 +3,8 @@
 import json
 import subprocess
 import sys
-from typing import get_args
 
 import pytest
-
-from pcietool.cli.commands import atomic_loss
-from pcietool.probes.atomics import counting
 
 
 def call(*arguments: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
@@ -65,8 +61,3 @@ def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
 @pytest.mark.parametrize("arguments", [["--iters", "0"], ["--iters", "-3"], ["--operation", "mul"], ["--scope", "cta"]])
 def test_values_outside_the_options_are_usage_errors(arguments: list[str]) -> None:
     assert call(*arguments).returncode == 2
-
-
-@pytest.mark.parametrize("name", ["Operation", "Kind", "Scope"])
-def test_the_options_offer_what_the_probe_has(name: str) -> None:
-    assert tuple(getattr(atomic_loss, name)) == get_args(getattr(counting, name))

@@ -6,10 +6,6 @@ import sys
 
 import pytest
 
-from pcietool.cli.commands import compare_nccl
-from pcietool.contenders.catalog import CONTENDERS
-from pcietool.probes.compare.config import MODES
-
 SMALL = ("--fabric", "h200-nvlink2", "--sizes", "4", "--mode", "graph")
 
 
@@ -59,8 +55,3 @@ def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("pcietool: error: ")
     assert done.stdout == ""
-
-
-def test_the_options_offer_what_the_probe_knows() -> None:
-    assert [each.value for each in compare_nccl.ContenderChoice] == list(CONTENDERS)
-    assert [each.value for each in compare_nccl.ModeChoice] == list(MODES)

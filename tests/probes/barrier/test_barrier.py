@@ -14,7 +14,8 @@ from pcietool.errors import UsageError
 from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.barrier import probe as barrier
-from pcietool.probes.barrier.kernel import Barrier, BarrierConfig
+from pcietool.probes.barrier.config import BarrierConfig
+from pcietool.probes.barrier.kernel import Barrier
 from pcietool.probes.common.world import World
 from pcietool.units import micros
 from tests.listening import Listener

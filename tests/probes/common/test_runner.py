@@ -7,8 +7,9 @@ import pytest
 from pcietool.contract.outcomes import Hang
 from pcietool.contract.results import ProbeResult, Status
 from pcietool.probes.common.hangs import Hung
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import Transport, Waived
+from pcietool.probes.common.world import Waived
 
 
 class Listener:

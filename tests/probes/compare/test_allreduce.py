@@ -8,7 +8,8 @@ import pytest
 from pcietool.compiler import compile_source
 from pcietool.data import kernel_source
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.common.world import Transport, World
+from pcietool.probes.common.options import Transport
+from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import MAX_BLOCKS, MAX_THREADS, AllReduce, Control, Dtype, shape
 from pcietool.protocol.payload import LARGEST, expected_sum, payload
 

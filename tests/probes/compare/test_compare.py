@@ -202,7 +202,7 @@ def test_faster_and_slower_are_said_in_words() -> None:
     ],
 )
 def test_what_makes_no_sense_is_refused(config: dict[str, Any]) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(UsageError):
         CompareConfig(**config)
 
 

@@ -9,6 +9,7 @@ from pcietool.errors import ConfigError
 from pcietool.litmus.explore import explore
 from pcietool.litmus.text.parse import parse_litmus
 from pcietool.probes.litmus import probe as litmus
+from pcietool.probes.litmus.config import LitmusConfig
 from tests.listening import Listener
 
 MP = "st.weak x, 1 | ld.{read}.sys r0, y ; st.release.sys y, 1 | ld.weak r1, x ;"
@@ -92,7 +93,7 @@ def test_the_result_has_a_row_a_test(tmp_path: Path) -> None:
         text = litmus_text(MP.format(read=read), f"~exists {STALE}")
         (tmp_path / f"{name}.litmus").write_text(text)
     observed = Listener()
-    result = litmus.run(litmus.LitmusConfig(tests=(str(tmp_path),)), observed)
+    result = litmus.run(LitmusConfig(tests=(str(tmp_path),)), observed)
     assert observed.begun == observed.results == [result]
     assert result.status is Status.FAIL
     assert result.reason == "test: allowed, though the test says forbidden"
@@ -115,5 +116,5 @@ def test_nothing_is_explored_if_one_test_is_broken(tmp_path: Path) -> None:
     (tmp_path / "b.litmus").write_text("PTX b\n{}\n")
     observed = Listener()
     with pytest.raises(ConfigError, match=r"b\.litmus line 3, column 1"):
-        litmus.run(litmus.LitmusConfig(tests=(str(tmp_path),)), observed)
+        litmus.run(LitmusConfig(tests=(str(tmp_path),)), observed)
     assert not observed.begun

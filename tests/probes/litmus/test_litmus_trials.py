@@ -16,8 +16,9 @@ from pcietool.litmus.text.program import LitmusTest
 from pcietool.machines import open_machine
 from pcietool.machines.base import HOST, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.litmus.config import TrialsConfig
 from pcietool.probes.litmus.machine import histogram, homes
-from pcietool.probes.litmus.trials import TrialsConfig, judged, run, summary
+from pcietool.probes.litmus.trials import judged, run, summary
 from tests.listening import Listener
 
 NATIVE, NOT_NATIVE = "h200-nvlink2", "pcie5-switch4"

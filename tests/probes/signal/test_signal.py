@@ -4,14 +4,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import UsageError
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.common.world import Transport, World
+from pcietool.probes.common.options import Transport
+from pcietool.probes.common.world import World
 from pcietool.probes.signal import checks
-from pcietool.probes.signal.config import Effort, SignalConfig
+from pcietool.probes.signal.config import SignalConfig
+from pcietool.probes.signal.effort import Effort
 from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.probe import run
 from pcietool.probes.signal.roles import Injection, Pair
@@ -264,7 +265,7 @@ def test_same_seed_same_rows() -> None:
     ],
 )
 def test_nonsense_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises((ValidationError, UsageError)):
+    with pytest.raises(UsageError):
         SignalConfig(**options)
 
 

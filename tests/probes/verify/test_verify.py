@@ -11,9 +11,10 @@ from pcietool.errors import NothingToRunError, UsageError
 from pcietool.machines import open_machine
 from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.common.world import Transport
+from pcietool.probes.common.options import Transport
 from pcietool.probes.verify import probe
-from pcietool.probes.verify.config import ENTRIES, ROUTED, STARTS, Effort, EntryName, VerifyConfig
+from pcietool.probes.verify.config import ENTRIES, ROUTED, EntryName, VerifyConfig
+from pcietool.probes.verify.effort import STARTS, Effort
 from pcietool.probes.verify.entry import Entry, EntryMemory, SlotUse, compare_counts, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.exchanges import Signal
 from pcietool.probes.verify.mutants import MUTANTS
@@ -22,7 +23,7 @@ from pcietool.probes.verify.probe import run
 from pcietool.probes.verify.pushes import Dispatch
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Report, Trial
 from pcietool.probes.verify.trial_runner import TrialRunner
-from pcietool.protocol.routing import DISTRIBUTIONS, Distribution
+from pcietool.protocol.distributions import DISTRIBUTIONS, Distribution
 from pcietool.protocol.slots import GUARD_BYTES
 from tests.clock import Clock
 from tests.listening import Listener

@@ -14,12 +14,12 @@ from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.hangs import Hung
-from pcietool.probes.common.world import Transport
-from pcietool.probes.watermark.config import WatermarkConfig
+from pcietool.probes.common.options import Transport
+from pcietool.probes.watermark.config import Pattern, WatermarkConfig
 from pcietool.probes.watermark.copies import FIRST_ROW
 from pcietool.probes.watermark.probe import judge, run, smallest_good
 from pcietool.probes.watermark.pushing import Pusher
-from pcietool.probes.watermark.streams import Pattern, Shape, rank_roles
+from pcietool.probes.watermark.streams import Shape, rank_roles
 from pcietool.protocol.slots import GUARD_BYTES
 from tests.listening import Listener
 

@@ -1,0 +1,3 @@
+"""Where a search of a litmus test gives up. Light: `--help` shows it."""
+
+MAX_STATES = 1_000_000

@@ -1,0 +1,100 @@
+"""What verify's config means on one machine: sizes, iterations and the launches that they make.
+
+Must not touch memory or launch anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pcietool.errors import UsageError
+from pcietool.machines.base import Machine
+from pcietool.probes.common.options import Transport
+from pcietool.probes.common.world import SELF_RANKS
+from pcietool.probes.verify.config import VerifyConfig
+from pcietool.probes.verify.pushes import Size
+from pcietool.protocol.chunks import ARTICLE_CHUNK
+from pcietool.protocol.routing import EDGES, Workload
+
+WRAP = 2**31
+"""The first sequence number that is negative as a signed one."""
+STARTS = (1, WRAP - 4)
+"""First sequence numbers: from the beginning, and across the wrap of signed numbers."""
+CHOICES = 2
+MOST_ITERATIONS = 500
+"""Of a launch: everything that was read waits in memory to be compared."""
+PIECES = 4
+"""Of a chunk, if it is long enough."""
+MOST_PIECE_BYTES = 32 * 1024
+"""A bulk store takes a piece from shared memory."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is sent how often: little where every instruction is emulated."""
+
+    ranks: int
+    rows: int
+    choices: int
+    experts_a_rank: int
+    row_bytes: int
+    chunk_rows: int
+    threads: int
+    producers: int
+    consumers: int
+    gates: int
+    iterations: int
+
+    @classmethod
+    def of(cls, machine: Machine, config: VerifyConfig, transport: Transport) -> Effort:
+        """Raises UsageError for experts that do not fit the ranks, or rows that do not fit the experts."""
+        on_gpus = machine.backend == "cuda"
+        ranks = SELF_RANKS if transport == "self" else len(machine.devices)
+        rows = config.rows or (64 if on_gpus else 2)
+        experts = config.experts or 2 * ranks
+        if experts > ranks * rows:
+            raise UsageError(f"--experts {experts}: {ranks} ranks with {rows} rows each have only {ranks * rows} rows;"
+                             " use fewer experts or more --rows")  # fmt: skip
+        if experts % ranks:
+            raise UsageError(f"--experts {experts}: must be a multiple of the {ranks} ranks, which share them evenly")
+        return cls(
+            ranks=ranks,
+            rows=rows,
+            choices=CHOICES,
+            experts_a_rank=experts // ranks,
+            row_bytes=config.row_bytes or (2048 if on_gpus else 256),
+            chunk_rows=ARTICLE_CHUNK,
+            threads=128 if on_gpus else 16,
+            producers=8 if on_gpus else 2,
+            consumers=4 if on_gpus else 1,
+            gates=4 if on_gpus else 1,
+            iterations=config.iterations,
+        )
+
+    def workload(self, seed: int) -> Workload:
+        return Workload(self.ranks, self.rows, self.choices, self.experts_a_rank, seed)
+
+    def size_for(self, longest_stream: int) -> Size:
+        """Pieces so small that several elect together, even in a short stream."""
+        fitting = min(longest_stream, self.chunk_rows, MOST_PIECE_BYTES // self.row_bytes * PIECES)
+        piece_rows = max(1, fitting // PIECES)
+        return Size(
+            self.row_bytes, self.chunk_rows, piece_rows, self.threads, self.producers, self.consumers, self.gates
+        )
+
+    @property
+    def most_chunks(self) -> int:
+        """Of a stream of any distribution."""
+        longest = max(max(EDGES), self.rows * self.choices)
+        return -(-longest // self.chunk_rows)
+
+    def launches(self) -> list[tuple[int, int]]:
+        """(first sequence number, iterations) of each launch: half of the iterations from the beginning, half across
+        the wrap."""
+        halves = (self.iterations - self.iterations // len(STARTS), self.iterations // len(STARTS))
+        starts = (STARTS[0], max(STARTS[1], WRAP - halves[1] // 2))  # few iterations begin closer to the wrap
+        return [
+            (start + done, min(MOST_ITERATIONS, half - done))
+            for start, half in zip(starts, halves, strict=True)
+            for done in range(0, half, MOST_ITERATIONS)
+        ]
