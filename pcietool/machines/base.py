@@ -237,10 +237,6 @@ class Graph:
         return self._run(deadline_s)
 
 
-def _ignore(what: str, deadline_s: float) -> None:
-    """Nobody wants to know of rounds."""
-
-
 class Machine(ABC):
     """Devices and links, and the verbs load, alloc, copy, run and graph: checks here, the work in a tenant's hooks."""
 
@@ -252,7 +248,7 @@ class Machine(ABC):
     """A kernel hangs and never ends: the process must leave the GPUs alone and go (never emulated)."""
 
     def __init__(self) -> None:
-        self.announce: Callable[[str, float], None] = _ignore
+        self.announce: Callable[[str, float], None] = lambda what, deadline_s: None
         """Called before every round with what starts and its deadline in seconds, and with a deadline of 0 after it, so
         that a parent process knows when silence means a hang."""
         self._programs: dict[tuple[object, ...], Program] = {}
