@@ -133,7 +133,7 @@ class Bulk:
         op, address, operand = request
         thread.poll_loop = None
         if op.kind == "init":
-            thread.block.mbarriers[address] = MBarrier(operand)
+            thread.block.mbarriers[address] = MBarrier(operand, pending=operand)
             return self.engine.go_on(thread)
         barrier = self._mbarrier(thread.block, address)
         if op.kind == "inval":

@@ -11,7 +11,7 @@ from pcietool.contract.outcomes import BlockedThread
 from pcietool.emulator.engine.core import Core
 from pcietool.emulator.engine.grids import LaunchQueue
 from pcietool.emulator.engine.threads import Block
-from pcietool.emulator.memory import Writer
+from pcietool.emulator.memory import Place, Writer
 from pcietool.emulator.ops import Write, located
 
 
@@ -20,19 +20,17 @@ def proved(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread,
     barrier somebody will not reach."""
     polling = [
         BlockedThread(
-            device=parked.thread.block.device.index,
-            block=parked.thread.block.index,
-            thread=parked.thread.tid,
+            *parked.thread.writer,
             source=parked.op.where(),
             address=engine.memory.describe(parked.address),
             value=parked.value,
-            last_writer=_last_writer(engine, parked.address),
+            last_writer=_last_writer(parked.place),
         )
         for watched in engine.watched.values()
         for parked in watched
     ]
     blocks = [block for device in devices if device.grid for block in device.grid.running]
-    gathering = [blocked for block in blocks for blocked in (*_at_barriers(block), *_at_mbarriers(block))]
+    gathering = [blocked for block in blocks for blocked in _gathering(block)]
     stuck = [*_unanswered(blocks, engine.stuck), *_undelivered(engine, engine.stuck)] if engine.stuck else []
     return tuple(
         w for group in (stuck, polling, gathering) for w in sorted(group, key=lambda w: (w.device, w.block, w.thread))
@@ -50,7 +48,7 @@ def _unanswered(blocks: Iterable[Block], link: str) -> Iterator[BlockedThread]:
                 continue
             instruction = block.lowered.instruction_at(thread.generator)
             source = "its start" if instruction is None else located(instruction)
-            yield _at_link(thread.writer, source, f"waits for an answer over {link}")
+            yield BlockedThread(*thread.writer, source, f"waits for an answer over {link}", None, None)
 
 
 def _undelivered(engine: Core, link: str) -> Iterator[BlockedThread]:
@@ -61,47 +59,23 @@ def _undelivered(engine: Core, link: str) -> Iterator[BlockedThread]:
             stores.setdefault(engine.order.writer(stamp), what)
     for writer, (op, (segment, offset), _) in stores.items():
         address = engine.memory.describe(segment.address + offset)
-        yield _at_link(writer, op.where(), f"its store to {address} never lands over {link}")
+        yield BlockedThread(*writer, op.where(), f"its store to {address} never lands over {link}", None, None)
 
 
-def _at_link(writer: Writer, source: str, what: str) -> BlockedThread:
-    return BlockedThread(*writer, source=source, address=what, value=None, last_writer=None)
-
-
-def _last_writer(engine: Core, address: int) -> str | None:
-    segment, offset = engine.memory.find(address, 1)
+def _last_writer(place: Place) -> str | None:
+    segment, offset = place
     writer = segment.writers.get(offset)
     return None if writer is None else "GPU {} block {} thread {}".format(*writer)
 
 
-def _at_mbarriers(block: Block) -> list[BlockedThread]:
-    return [
-        BlockedThread(
-            device=block.device.index,
-            block=block.index,
-            thread=thread.tid,
-            source="mbarrier.try_wait",
-            address=f"mbarrier at offset {offset} of shared memory: {barrier.pending} arrivals and {barrier.transfer}"
-            " bytes are missing",
-            value=barrier.phase,
-            last_writer=None,
-        )
-        for offset, barrier in block.mbarriers.items()
-        for thread in barrier.waiting
-    ]
-
-
-def _at_barriers(block: Block) -> list[BlockedThread]:
-    return [
-        BlockedThread(
-            device=block.device.index,
-            block=block.index,
-            thread=thread.tid,
-            source=barrier.op.where(),
-            address=f"barrier {number}: {barrier.arrived} of {barrier.expected or block.alive} threads have arrived",
-            value=barrier.arrived,
-            last_writer=None,
-        )
-        for number, barrier in block.barriers.items()
-        for thread in barrier.waiting
-    ]
+def _gathering(block: Block) -> Iterator[BlockedThread]:
+    for number, barrier in block.barriers.items():
+        expected = barrier.expected or block.alive
+        what = f"barrier {number}: {barrier.arrived} of {expected} threads have arrived"
+        for thread in barrier.waiting:
+            yield BlockedThread(*thread.writer, barrier.op.where(), what, barrier.arrived, None)
+    for offset, mbarrier in block.mbarriers.items():
+        missing = f"{mbarrier.pending} arrivals and {mbarrier.transfer} bytes are missing"
+        what = f"mbarrier at offset {offset} of shared memory: {missing}"
+        for thread in mbarrier.waiting:
+            yield BlockedThread(*thread.writer, "mbarrier.try_wait", what, mbarrier.phase, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pcietool.emulator.fabric.fabric import Route
@@ -21,50 +21,38 @@ WarpKey = tuple[int, int, Op]
 """A warp operation in progress: (warp, mask of its lanes, operation)."""
 
 
+@dataclass(slots=True, eq=False)
 class Group:
     """Bulk copies committed together: when all have read their source, and when all are done."""
 
-    __slots__ = ("copies", "done", "read")
-
-    def __init__(self) -> None:
-        self.read = 0.0
-        self.done = 0.0
-        self.copies: list[Stamp] = []
+    read: float = 0.0
+    done: float = 0.0
+    copies: list[Stamp] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class Thread:
     """`lag`: ns it has run ahead of the clock. `polls`: what the wait loop `poll_loop` saw last, by address."""
 
-    __slots__ = (
-        "block",
-        "generator",
-        "groups",
-        "lag",
-        "observer",
-        "parked",
-        "pending",
-        "poll_loop",
-        "polls",
-        "send",
-        "tid",
-        "writer",
-    )
+    block: Block
+    tid: int
+    writer: Writer = field(init=False)
+    """What a word remembers of who stored it."""
+    generator: ThreadGenerator = field(init=False)
+    send: Callable[[Any], tuple[Any, ...]] = field(init=False)
+    lag: float = 0.0
+    poll_loop: int | None = None
+    polls: dict[int, Poll] = field(default_factory=dict)
+    parked: list[Parked] = field(default_factory=list)
+    pending: tuple[Op, int, Callable[[Any, Any], None]] = field(init=False)
+    """What a parked thread goes on with: the load, its address, and the event that serves it."""
+    observer: Observer = field(init=False)
+    """What it has seen; only in random memory order."""
+    groups: list[Group] = field(default_factory=lambda: [Group()])
+    """Bulk copies not known to be done; the last group is not committed yet."""
 
-    def __init__(self, block: Block, tid: int) -> None:
-        self.block = block
-        self.tid = tid
-        self.writer: Writer = (block.device.index, block.index, tid)
-        """What a word remembers of who stored it."""
-        self.lag = 0.0
-        self.poll_loop: int | None = None
-        self.polls: dict[int, Poll] = {}
-        self.parked: list[Parked] = []
-        self.pending: tuple[Op, int, Callable[[Any, Any], None]]
-        """What a parked thread goes on with: the load, its address, and the event that serves it."""
-        self.observer: Observer
-        """What it has seen; only in random memory order."""
-        self.groups: list[Group] = [Group()]
-        """Bulk copies not known to be done; the last group is not committed yet."""
+    def __post_init__(self) -> None:
+        self.writer = (self.block.device.index, self.block.index, self.tid)
 
     def start(self, generator: ThreadGenerator) -> None:
         self.generator = generator
@@ -90,36 +78,32 @@ class Parked:
         self.period = period
 
 
+@dataclass(slots=True, eq=False)
 class BlockBarrier:
     """One named barrier: who waits, how many have arrived, how many are expected (0: all that live). `latest` is the
     greatest lag of those that arrived and went on, `given` what they handed on."""
 
-    __slots__ = ("arrived", "expected", "given", "latest", "op", "votes", "waiting")
-
-    def __init__(self, expected: int, op: Op) -> None:
-        self.arrived = 0
-        self.expected = expected
-        self.op = op
-        self.waiting: list[Thread] = []
-        self.votes: list[bool] = []
-        self.latest = 0.0
-        self.given: list[View] = []
+    expected: int
+    op: Op
+    arrived: int = 0
+    waiting: list[Thread] = field(default_factory=list)
+    votes: list[bool] = field(default_factory=list)
+    latest: float = 0.0
+    given: list[View] = field(default_factory=list)
 
 
+@dataclass(slots=True, eq=False)
 class MBarrier:
     """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end. `given`: what
     those that have arrived hand on; `completed`: the same of the phase before."""
 
-    __slots__ = ("completed", "count", "given", "pending", "phase", "transfer", "waiting")
-
-    def __init__(self, count: int) -> None:
-        self.count = count
-        self.pending = count
-        self.transfer = 0
-        self.phase = 0
-        self.waiting: list[Thread] = []
-        self.given: list[View] = []
-        self.completed = NOTHING
+    count: int
+    pending: int
+    transfer: int = 0
+    phase: int = 0
+    waiting: list[Thread] = field(default_factory=list)
+    given: list[View] = field(default_factory=list)
+    completed: View = NOTHING
 
 
 @dataclass(frozen=True)

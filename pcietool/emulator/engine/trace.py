@@ -7,6 +7,7 @@ when, nor know how a record is written down.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import inf
 from typing import Any, NamedTuple
 
@@ -82,7 +83,7 @@ class TracedEngine(Engine):
         self._pending: dict[Thread, _Pending] = {}
         self._sources: dict[int, tuple[Instruction, str]] = {}
         """By id() of the instruction, which is kept so that no other one gets that id."""
-        self._addresses: dict[int, str] = {}
+        self._address = cache(memory.describe)
         self.handlers = tuple(
             self._noting(NAMES[code], handler) if code in NAMES else handler
             for code, handler in enumerate(self.handlers)
@@ -115,7 +116,7 @@ class TracedEngine(Engine):
         for thread in results:
             instruction = thread.block.lowered.instruction_at(thread.generator)
             if instruction is not None and isa.row(instruction).asks == Code.BARRIER:
-                self._add(self.now + thread.lag, 0.0, BARRIER, thread, None, None, instruction)
+                self._add(thread, self.now + thread.lag, 0.0, BARRIER, instruction)
         super().resume_all(results)
 
     def at(self, time: float, action: Callable[[Any, Any], None], a: Any = None, b: Any = None) -> None:
@@ -137,17 +138,17 @@ class TracedEngine(Engine):
         address = None if op.code == Code.FENCE else request[1]
         stored = op.code == Code.STORE
         value = request[2] if stored else answer if op.code in (Code.LOAD, Code.RMW) and op.returns else None
-        self._add(began, None if ended is None else ended - began, what, thread, address, value, op.instruction)
+        self._add(thread, began, None if ended is None else ended - began, what, op.instruction, address, value)
 
     def _add(
         self,
+        thread: Thread,
         time: float,
         duration: float | None,
         what: str,
-        thread: Thread,
-        address: int | None,
-        value: Any,
         instruction: Instruction,
+        address: int | None = None,
+        value: Any = None,
     ) -> None:
         where = None if address is None else self._address(address)
         kernel = thread.block.lowered.function.name
@@ -159,11 +160,6 @@ class TracedEngine(Engine):
         where, source = self._address(segment.address + offset), self._source(op.instruction)
         known = None if op.code == Code.BULK else value
         self.trace.add(TraceEvent(time, 0.0, LANDED, writer, segment.device, where, known, source, None))
-
-    def _address(self, address: int) -> str:
-        if address not in self._addresses:
-            self._addresses[address] = self.memory.describe(address)
-        return self._addresses[address]
 
     def _source(self, instruction: Instruction) -> str:
         if id(instruction) not in self._sources:

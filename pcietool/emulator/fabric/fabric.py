@@ -224,7 +224,6 @@ class Route:
         self.credit = link.credit_ns.value
         self.flush = link.flush_ns.value
         self.last_arrival = 0.0
-        self.bytes = 0
 
     def _arrive(self, now: float, nbytes: float, latency: float) -> float:
         """When the last byte arrives, after whatever queued before it. Called for each packet, hence all in one."""
@@ -244,7 +243,6 @@ class Route:
 
     def write(self, now: float, nbytes: int, *, coalesced: bool) -> float:
         """A posted write issued at `now`: when it lands. Weak stores of a warp share packets, strong ones do not."""
-        self.bytes += nbytes
         overhead = nbytes * self.overhead_share if coalesced else self.packet_overhead
         return self._arrive(now, nbytes + overhead, self.latency)
 
@@ -254,7 +252,6 @@ class Route:
 
     def reply(self, now: float, nbytes: int) -> float:
         """The answer to a read, on the way back."""
-        self.bytes += nbytes
         return self._arrive(now, nbytes + self.packet_overhead, self.read_latency)
 
     def stall(self, now: float) -> float:

@@ -16,7 +16,7 @@ from pcietool.emulator.engine.core import GRANULE, Core
 from pcietool.emulator.engine.threads import Thread
 from pcietool.emulator.memory import Place, Segment, Writer
 from pcietool.emulator.ops import Op, Write
-from pcietool.emulator.order.messages import LOCATION_BYTES, Access, Location, Message, address_of, piece_of
+from pcietool.emulator.order.history import LOCATION_BYTES, Access, Location, Message, address_of, piece_of
 from pcietool.emulator.order.timing_order import TimingOrder
 from pcietool.emulator.order.unordered import Report
 from pcietool.emulator.order.views import NOTHING, Agent, Observer, Sources, View, join, keep_latest, meet

@@ -11,7 +11,7 @@ from typing import Literal
 from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.emulator.memory import Memory
 from pcietool.emulator.ops import Op
-from pcietool.emulator.order.messages import Access, address_of
+from pcietool.emulator.order.history import Access, address_of
 
 
 class Report:

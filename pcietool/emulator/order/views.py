@@ -8,6 +8,7 @@ accesses come before it. Must not know messages, values or time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pcietool.emulator.memory import Writer
 
@@ -15,23 +16,22 @@ Sources = Mapping[tuple[int, "Agent"], "View"]
 """By scope and agent: who synchronises with that agent in that scope has seen this view."""
 
 
+@dataclass(slots=True, eq=False)
 class Agent:
     """Who accesses memory. `writer` is (device, block, thread), each -1 where there is none; `epoch` is that of its
     next access. Threads of successive grids with the same place are one agent."""
 
-    __slots__ = ("epoch", "name", "number", "writer")
-
-    def __init__(self, number: int, name: str, writer: Writer) -> None:
-        self.number = number
-        self.name = name
-        self.writer = writer
-        self.epoch = 1
+    number: int
+    name: str
+    writer: Writer
+    epoch: int = 1
 
     def contains(self, other: Agent, scope: int) -> bool:
         """Is the other inside this agent's scope? `scope`: one of ops.SCOPES."""
         return scope == 2 or self.writer[: 2 - scope] == other.writer[: 2 - scope]
 
 
+@dataclass(slots=True, eq=False)
 class View:
     """What was known at one moment. Never changed: whoever learns more gets another view.
 
@@ -39,12 +39,9 @@ class View:
     latest message that was observed there. `proxied`: what the async proxy knows of it.
     """
 
-    __slots__ = ("clock", "proxied", "seen")
-
-    def __init__(self, clock: dict[int, int], seen: dict[int, int], proxied: View | None) -> None:
-        self.clock = clock
-        self.seen = seen
-        self.proxied = proxied
+    clock: dict[int, int]
+    seen: dict[int, int]
+    proxied: View | None
 
     def fenced(self) -> View:
         """The same, all of it known to the async proxy."""
@@ -77,6 +74,7 @@ def _latest(maps: list[dict[int, int]]) -> dict[int, int]:
     return latest
 
 
+@dataclass(slots=True, eq=False)
 class Observer:
     """What one agent knows.
 
@@ -84,15 +82,12 @@ class Observer:
     that it has read and may still acquire, by piece; `released`: its own sources on each piece.
     """
 
-    __slots__ = ("agent", "fenced", "newly_seen", "pending", "released", "view")
-
-    def __init__(self, agent: Agent, view: View) -> None:
-        self.agent = agent
-        self.view = view
-        self.newly_seen: dict[int, int] = {}
-        self.fenced: dict[int, View] = {}
-        self.pending: dict[int, dict[tuple[int, Agent], View]] = {}
-        self.released: dict[int, Sources] = {}
+    agent: Agent
+    view: View
+    newly_seen: dict[int, int] = field(default_factory=dict)
+    fenced: dict[int, View] = field(default_factory=dict)
+    pending: dict[int, dict[tuple[int, Agent], View]] = field(default_factory=dict)
+    released: dict[int, Sources] = field(default_factory=dict)
 
     def knows(self, agent: Agent, epoch: int) -> bool:
         """Does everything that this agent does from now on come after that access?"""

@@ -128,17 +128,17 @@ def lesser(a: float, b: float) -> float:
     """The other one if one is NaN; -0 is less than 0."""
     if math.isnan(a) or math.isnan(b):
         return b if math.isnan(a) else a
-    return min(a, b, key=_order)
+    return min(a, b, key=_with_sign)
 
 
 def greater(a: float, b: float) -> float:
     """The other one if one is NaN; 0 is greater than -0."""
     if math.isnan(a) or math.isnan(b):
         return b if math.isnan(a) else a
-    return max(a, b, key=_order)
+    return max(a, b, key=_with_sign)
 
 
-def _order(value: float) -> tuple[float, float]:
+def _with_sign(value: float) -> tuple[float, float]:
     return value, math.copysign(1.0, value)
 
 

@@ -36,28 +36,28 @@ SCOPES = {"cta": Scope.CTA, "cluster": Scope.CTA, "gpu": Scope.GPU, "sys": Scope
 MEMBAR_SCOPES = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYS}
 
 
-class Order(NamedTuple):
+class Semantics(NamedTuple):
     strong: bool
     acquire: bool
     release: bool
 
 
-ORDERS = {
-    "weak": Order(strong=False, acquire=False, release=False),
-    "volatile": Order(strong=True, acquire=False, release=False),
-    "relaxed": Order(strong=True, acquire=False, release=False),
-    "acquire": Order(strong=True, acquire=True, release=False),
-    "release": Order(strong=True, acquire=False, release=True),
-    "acq_rel": Order(strong=True, acquire=True, release=True),
+SEMANTICS = {
+    "weak": Semantics(strong=False, acquire=False, release=False),
+    "volatile": Semantics(strong=True, acquire=False, release=False),
+    "relaxed": Semantics(strong=True, acquire=False, release=False),
+    "acquire": Semantics(strong=True, acquire=True, release=False),
+    "release": Semantics(strong=True, acquire=False, release=True),
+    "acq_rel": Semantics(strong=True, acquire=True, release=True),
 }
 """Volatile is relaxed.sys (rule 15)."""
-ORDERS_OF = {
+SEMANTICS_OF = {
     "ld": ("weak", "volatile", "relaxed", "acquire"),
     "st": ("weak", "volatile", "relaxed", "release"),
     "atom": ("relaxed", "acquire", "release", "acq_rel"),
     "red": ("relaxed", "release"),
 }
-"""The first is the default, except that an order which takes a scope must be given one; RMWs default to gpu."""
+"""The first is the default, except that one which takes a scope must be given one; RMWs default to gpu."""
 
 
 def _divide(left: int, right: int) -> int:
@@ -222,7 +222,7 @@ class Column:
             return WaitForCopies("", 0, self._cursor.integer(low=0), modifiers.take(("read",)) is not None)
         location = self._location()
         self._cursor.expect(",")
-        return Copy("", 0, location, *ORDERS["weak"], Scope.SYS, self._location())
+        return Copy("", 0, location, *SEMANTICS["weak"], Scope.SYS, self._location())
 
     def _membar(self, modifiers: Modifiers) -> Instruction:
         return Fence("", 0, True, MEMBAR_SCOPES[modifiers.need(MEMBAR_SCOPES)])
@@ -254,11 +254,11 @@ class Column:
     def _semantics(self, modifiers: Modifiers) -> tuple[bool, bool, bool, Scope]:
         """(strong, acquire, release, scope)."""
         is_rmw = modifiers.base in ("atom", "red")
-        orders = ORDERS_OF[modifiers.base]
-        order = modifiers.need(orders, default=orders[0])
-        if order in ("weak", "volatile"):
-            return *ORDERS[order], Scope.SYS
-        return *ORDERS[order], SCOPES[modifiers.need(SCOPES, default="gpu" if is_rmw else None)]
+        possible = SEMANTICS_OF[modifiers.base]
+        semantics = modifiers.need(possible, default=possible[0])
+        if semantics in ("weak", "volatile"):
+            return *SEMANTICS[semantics], Scope.SYS
+        return *SEMANTICS[semantics], SCOPES[modifiers.need(SCOPES, default="gpu" if is_rmw else None)]
 
     def _target(self) -> int:
         token = self._cursor.expect_kind("word", "a register")
