@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from rich import box
 from rich.console import Console
@@ -177,17 +177,21 @@ def print_rows(console: Console, rows: Sequence[Row], columns: Sequence[Column])
 
 
 def rows_table(rows: Sequence[Row], columns: Sequence[Column]) -> Table:
-    """A column that no row has a value for is left out; a missing value is a dash. Numbers stand to the right."""
+    """A column that no row has a value for is left out; a missing value is a dash. Numbers stand to the right. Raises
+    KeyError for a column that is not optional and that a row lacks."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    shown = [column for column in columns if any(row.get(column.key) is not None for row in rows)]
-    for column in shown:
-        values = [row.get(column.key) for row in rows]
-        is_number = all(map(_is_number, values))
-        widest = max(len(text) for text in (column.heading, *(_cell(value, column.format) for value in values)))
+    values = [(column, [column.of(row) for row in rows]) for column in columns]
+    shown = [(column, cells) for column, cells in values if any(cell is not None for cell in cells)]
+    written = []
+    for column, cells in shown:
+        texts = [_cell(cell, column.format) for cell in cells]
+        widest = max(map(len, (column.heading, *texts)))
         least = widest if widest <= LONGEST_WORD else None
-        table.add_column(Text(column.heading), justify="right" if is_number else "left", min_width=least)
-    for row in rows:
-        table.add_row(*(Text(_cell(row.get(column.key), column.format)) for column in shown))
+        justify: Literal["left", "right"] = "right" if all(map(_is_number, cells)) else "left"
+        table.add_column(Text(column.heading), justify=justify, min_width=least)
+        written.append(map(Text, texts))
+    for line in zip(*written, strict=True):
+        table.add_row(*line)
     return table
 
 

@@ -11,10 +11,10 @@ COLUMNS = (
     Column("world", "ranks"),
     Column("order", "order"),
     Column("mode", "mode"),
-    Column("period_us_min", "min µs", micros),
-    Column("period_us_p50", "p50 µs", micros),
-    Column("period_us_p95", "p95 µs", micros),
-    Column("period_us_p99", "p99 µs", micros),
+    Column("period_us_min", "min µs", micros, optional=True),
+    Column("period_us_p50", "p50 µs", micros, optional=True),
+    Column("period_us_p95", "p95 µs", micros, optional=True),
+    Column("period_us_p99", "p99 µs", micros, optional=True),
     Column("mean_period_us", "mean µs", micros),
 )
 HINT = "docs/barrier-latency.md explains the rows; --sweep adds fewer ranks, --order and --mode choose rows"

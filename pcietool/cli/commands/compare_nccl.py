@@ -13,18 +13,18 @@ def _times(ratio: float) -> str:
 
 
 COLUMNS = (
-    Column("contender", "contender"),
-    Column("ours", "ours"),
-    Column("theirs", "theirs"),
+    Column("contender", "contender", optional=True),
+    Column("ours", "ours", optional=True),
+    Column("theirs", "theirs", optional=True),
     Column("mode", "mode"),
-    Column("bytes", "size", size),
-    Column("ours_us_median", "ours µs", micros),
-    Column("theirs_us_median", "theirs µs", micros),
-    Column("times_faster_median", "x faster", _times),
-    Column("times_faster_median_low", "low", _times),
-    Column("times_faster_median_high", "high", _times),
-    Column("algorithm", "theirs by"),
-    Column("crossover_bytes", "theirs is faster from", size),
+    Column("bytes", "size", size, optional=True),
+    Column("ours_us_median", "ours µs", micros, optional=True),
+    Column("theirs_us_median", "theirs µs", micros, optional=True),
+    Column("times_faster_median", "x faster", _times, optional=True),
+    Column("times_faster_median_low", "low", _times, optional=True),
+    Column("times_faster_median_high", "high", _times, optional=True),
+    Column("algorithm", "theirs by", optional=True),
+    Column("crossover_bytes", "theirs is faster from", size, optional=True),
 )
 
 
