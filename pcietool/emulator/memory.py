@@ -15,14 +15,13 @@ from pcietool.errors import EmulationError
 HOST = -1
 """The `device` of pinned host memory."""
 OFFSET_MASK = 0xFFFFFFFF
-View = memoryview
 Writer = tuple[int, int, int]
 """(device, block, thread)."""
 Place: TypeAlias = "tuple[Segment, int]"
 """An allocation, and an offset in it."""
 
 
-def views_of(raw: bytearray) -> dict[int, View]:
+def views_of(raw: bytearray) -> dict[int, memoryview]:
     """The memory as unsigned elements, by element size; an element that does not fit at the end is not there."""
     whole = memoryview(raw)
     return {
@@ -64,7 +63,9 @@ class Memory:
     def __init__(self, devices: int) -> None:
         self.segments: dict[int, Segment] = {}
         self.freed: dict[int, str] = {}
-        self.local: list[dict[int, dict[int, View]]] = [{size: {} for size in (1, 2, 4, 8)} for _ in range(devices)]
+        self.local: list[dict[int, dict[int, memoryview]]] = [
+            {size: {} for size in (1, 2, 4, 8)} for _ in range(devices)
+        ]
         self._next = 1
 
     def alloc(self, device: int, nbytes: int, name: str) -> Segment:

@@ -13,23 +13,8 @@ from typing import Any
 from pcietool.errors import ConfigError
 from pcietool.litmus.model import requests
 from pcietool.litmus.model.state import replaced
-from pcietool.litmus.text.program import (
-    Arithmetic,
-    Barrier,
-    Branch,
-    Commit,
-    Copy,
-    Fence,
-    Instruction,
-    LitmusTest,
-    Load,
-    Operand,
-    ProxyFence,
-    Rmw,
-    Store,
-    WaitForCopies,
-    common_scope,
-)
+from pcietool.litmus.text import program
+from pcietool.litmus.text.program import LitmusTest, Operand, common_scope
 
 LARGEST_BITS = 256
 """Of a value: enough for any sum that tells stores apart, and a loop that multiplies ends."""
@@ -58,22 +43,22 @@ class LitmusThreads:
         self._test = test
         self._codes = [thread.code for thread in test.threads]
         self._agents = [
-            (thread, copy) for thread, code in enumerate(self._codes) for copy in code if isinstance(copy, Copy)
+            (thread, copy) for thread, code in enumerate(self._codes) for copy in code if isinstance(copy, program.Copy)
         ]
         """Who issues which copy. Agents are threads behind those of the test."""
         places = [*test.threads, *(test.threads[thread] for thread, _ in self._agents)]
         self.nearness = [[common_scope(a, b) for b in places] for a in places]
         self._states: dict[tuple[int, int, Registers], LitmusState] = {}
-        self._makers: dict[type[Instruction], Callable[[int, Any, Registers], requests.Request]] = {
-            Load: self._load,
-            Store: self._store,
-            Rmw: self._rmw,
-            Fence: self._fence,
-            Barrier: self._barrier,
-            Copy: self._copy,
-            Commit: lambda _, commit, __: requests.Commit(commit.text, private=True),
-            WaitForCopies: self._wait_for_copies,
-            ProxyFence: lambda _, fence, __: requests.ProxyFence(fence.text, private=True),
+        self._makers: dict[type[program.Instruction], Callable[[int, Any, Registers], requests.Request]] = {
+            program.Load: self._load,
+            program.Store: self._store,
+            program.Rmw: self._rmw,
+            program.Fence: self._fence,
+            program.Barrier: self._barrier,
+            program.Copy: self._copy,
+            program.Commit: lambda _, commit, __: requests.Commit(commit.text, private=True),
+            program.WaitForCopies: self._wait_for_copies,
+            program.ProxyFence: lambda _, fence, __: requests.ProxyFence(fence.text, private=True),
         }
 
     def begin(self, thread: int) -> LitmusState:
@@ -86,7 +71,7 @@ class LitmusThreads:
         if thread >= len(self._codes):
             return self._agent_after(thread, at, value)
         instruction = self._codes[thread][at.position]
-        if isinstance(instruction, Load | Rmw) and instruction.register is not None:
+        if isinstance(instruction, program.Load | program.Rmw) and instruction.register is not None:
             registers = replaced(registers, instruction.register, value)
         return self._onward(thread, at.position + 1, registers)
 
@@ -99,7 +84,7 @@ class LitmusThreads:
     def error(self, thread: int, at: LitmusState, text: str) -> ConfigError:
         return self._error(self._codes[thread][at.position], text)
 
-    def _error(self, instruction: Instruction, text: str) -> ConfigError:
+    def _error(self, instruction: program.Instruction, text: str) -> ConfigError:
         return ConfigError(f"{self.name} line {instruction.line}: {text}")
 
     # What only the thread itself can notice
@@ -109,10 +94,10 @@ class LitmusThreads:
         code = self._codes[thread]
         for _ in range(MAX_STEPS):
             instruction = code[position] if position < len(code) else None
-            if isinstance(instruction, Arithmetic):
+            if isinstance(instruction, program.Arithmetic):
                 registers = replaced(registers, instruction.register, self._result(instruction, registers))
                 position += 1
-            elif isinstance(instruction, Branch):
+            elif isinstance(instruction, program.Branch):
                 left, right = evaluate(instruction.left, registers), evaluate(instruction.right, registers)
                 position = instruction.target if instruction.compare(left, right) else position + 1
             else:
@@ -129,7 +114,7 @@ class LitmusThreads:
             self._states[key] = LitmusState(request, position, registers=registers)
         return self._states[key]
 
-    def _result(self, instruction: Arithmetic, registers: Registers) -> int:
+    def _result(self, instruction: program.Arithmetic, registers: Registers) -> int:
         left, right = evaluate(instruction.left, registers), evaluate(instruction.right, registers)
         try:
             result = instruction.combine(left, right)
@@ -141,22 +126,13 @@ class LitmusThreads:
 
     # Requests
 
-    def _load(self, thread: int, load: Load, registers: Registers) -> requests.Request:
-        return requests.Load(
-            load.text, location=load.location, strong=load.strong, acquire=load.acquire, scope=load.scope
-        )
+    def _load(self, thread: int, load: program.Load, registers: Registers) -> requests.Request:
+        return requests.Load(load.text, **_access(load))
 
-    def _store(self, thread: int, store: Store, registers: Registers) -> requests.Request:
-        return requests.Store(
-            store.text,
-            location=store.location,
-            strong=store.strong,
-            release=store.release,
-            scope=store.scope,
-            value=evaluate(store.value, registers),
-        )
+    def _store(self, thread: int, store: program.Store, registers: Registers) -> requests.Request:
+        return requests.Store(store.text, **_access(store), value=evaluate(store.value, registers))
 
-    def _rmw(self, thread: int, rmw: Rmw, registers: Registers) -> requests.Request:
+    def _rmw(self, thread: int, rmw: program.Rmw, registers: Registers) -> requests.Request:
         operand = evaluate(rmw.value, registers)
         expected = None if rmw.expected is None else evaluate(rmw.expected, registers)
         combine = rmw.combine
@@ -164,21 +140,13 @@ class LitmusThreads:
         def modify(old: int) -> int | None:
             return None if expected is not None and old != expected else combine(old, operand)
 
-        return requests.Rmw(
-            rmw.text,
-            location=rmw.location,
-            strong=rmw.strong,
-            acquire=rmw.acquire,
-            release=rmw.release,
-            scope=rmw.scope,
-            modify=modify,
-        )
+        return requests.Rmw(rmw.text, **_access(rmw), modify=modify)
 
-    def _fence(self, thread: int, fence: Fence, registers: Registers) -> requests.Request:
+    def _fence(self, thread: int, fence: program.Fence, registers: Registers) -> requests.Request:
         # Without fence.sc it only moves between what the thread has read and what it may read.
         return requests.Fence(fence.text, private=not fence.sequential, sequential=fence.sequential, scope=fence.scope)
 
-    def _barrier(self, thread: int, barrier: Barrier, registers: Registers) -> requests.Request:
+    def _barrier(self, thread: int, barrier: program.Barrier, registers: Registers) -> requests.Request:
         number = evaluate(barrier.barrier, registers)
         quorum = evaluate(barrier.quorum, registers) if barrier.quorum else 0
         block = self._block(thread)
@@ -195,7 +163,7 @@ class LitmusThreads:
 
     # Bulk copies
 
-    def _copy(self, thread: int, copy: Copy, registers: Registers) -> requests.Request:
+    def _copy(self, thread: int, copy: program.Copy, registers: Registers) -> requests.Request:
         agent = len(self._codes) + next(n for n, (_, other) in enumerate(self._agents) if other is copy)
         load = requests.Load(f"reads {self._name(copy.source)}", location=copy.source, strong=False, scope=copy.scope)
         begins = LitmusState(load, position=AGENT_READS, registers=())
@@ -212,7 +180,7 @@ class LitmusThreads:
     def _name(self, location: int) -> str:
         return self._test.locations[location]
 
-    def _wait_for_copies(self, thread: int, wait: WaitForCopies, registers: Registers) -> requests.Request:
+    def _wait_for_copies(self, thread: int, wait: program.WaitForCopies, registers: Registers) -> requests.Request:
         return requests.WaitForCopies(wait.text, private=True, left=wait.left, reads_only=wait.reads_only)
 
     def _block(self, thread: int) -> tuple[int, int]:
@@ -225,9 +193,14 @@ class LitmusThreads:
             index
             for index, code in enumerate(self._codes)
             if self._block(index) == block
-            and any(isinstance(one, Barrier) and one.instance == instance for one in code)
+            and any(isinstance(one, program.Barrier) and one.instance == instance for one in code)
         ]
 
 
 def evaluate(operand: Operand, registers: Registers) -> int:
     return operand.constant if operand.register is None else registers[operand.register]
+
+
+def _access(one: program.Access) -> dict[str, Any]:
+    """What a request of the model has in common with the instruction."""
+    return {name: getattr(one, name) for name in ("location", "strong", "acquire", "release", "scope")}

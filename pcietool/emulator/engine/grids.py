@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from pcietool.emulator.engine.engine import Engine
-from pcietool.emulator.engine.threads import Block, Gpu, GridSpec
+from pcietool.emulator.engine.threads import Block, GpuState, GridSpec
 from pcietool.emulator.fabric.fabric import GpuModel
 
 
@@ -23,7 +23,7 @@ def resident_blocks(gpu: GpuModel, threads: int, shared: int) -> int:
     return gpu.sms * min(by_threads, by_shared, gpu.blocks_per_sm)
 
 
-class LaunchQueue(Gpu):
+class LaunchQueue(GpuState):
     """One GPU during a run: its launches, one after the other."""
 
     def __init__(self, index: int, engine: Engine) -> None:

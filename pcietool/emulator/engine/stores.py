@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pcietool.emulator.engine.core import Core
-from pcietool.emulator.engine.threads import BLOCKED, Gpu, Thread
+from pcietool.emulator.engine.threads import BLOCKED, GpuState, Thread
 from pcietool.emulator.ops import Op, Write
 from pcietool.emulator.translate.lower import SHARED_WINDOW
 
@@ -61,7 +61,7 @@ class Stores:
         self.engine.at(landed, self.land, store, stamp)
         thread.lag += route.stall(start)
 
-    def fence_end(self, device: Gpu, start: float, scope: int) -> float:
+    def fence_end(self, device: GpuState, start: float, scope: int) -> float:
         """When a fence that starts at `start` lets its thread go on. A system fence waits until everything the
         device has stored is acknowledged (a flush read: it returns even if a write was lost on the way)."""
         end = start + self.fence_base[scope]

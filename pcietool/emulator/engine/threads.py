@@ -120,7 +120,7 @@ class GridSpec:
     """From the start of each block."""
 
 
-class Gpu:
+class GpuState:
     """One GPU: its number in the fabric, and its stores that are not acknowledged yet."""
 
     def __init__(self, index: int) -> None:
@@ -147,7 +147,7 @@ class Gpu:
 class Block:
     """One resident block: its threads, shared memory and barriers. `view`: what every thread knows when it starts."""
 
-    def __init__(self, device: Gpu, spec: GridSpec, index: int, sm: int, deadline_ns: float, view: View) -> None:
+    def __init__(self, device: GpuState, spec: GridSpec, index: int, sm: int, deadline_ns: float, view: View) -> None:
         self.device = device
         self.lowered = spec.lowered
         self.index = index
