@@ -11,7 +11,7 @@ from pcietool.ptx.parser import parse
 from tests.emulator.emulated_programs import ptx_program
 
 
-def polls_of(body):
+def polls_of(body: str) -> list[str]:
     """Texts of the loads that poll."""
     function = ptx_program(body, registers=".shared .align 4 .b32 word;").module.entries["k"]
     found = wait_loops(function)
@@ -21,7 +21,7 @@ def polls_of(body):
 @pytest.mark.parametrize("architecture", ["sm_90", "sm_120"])
 @pytest.mark.parametrize("blocks", [1, 2])
 @pytest.mark.parametrize("order", range(4))
-def test_the_barrier_waits_in_wait_loops(architecture, order, blocks):
+def test_the_barrier_waits_in_wait_loops(architecture: str, order: int, blocks: int) -> None:
     source = kernel_source("barrier.cu")
     defines = {"ORDER": order, "BLOCKS": blocks}
     compiled = compile_source(source, name="barrier.cu", architecture=architecture, defines=defines)
@@ -32,7 +32,7 @@ def test_the_barrier_waits_in_wait_loops(architecture, order, blocks):
     assert any(i.has("relaxed") and i.has("gpu") for i in polls) == (blocks > 1), "the word that lets other blocks go"
 
 
-def test_without_waiting_there_is_no_wait_loop():
+def test_without_waiting_there_is_no_wait_loop() -> None:
     """Negative control of the test above."""
     source = kernel_source("barrier.cu")
     compiled = compile_source(source, name="barrier.cu", architecture="sm_90", defines={"NO_WAIT": 1, "ORDER": 0})
@@ -72,12 +72,12 @@ NOT_WAITING = {
 
 
 @pytest.mark.parametrize("what", WAITING)
-def test_wait_loops(what):
+def test_wait_loops(what: str) -> None:
     assert len(polls_of(WAITING[what])) == 1
 
 
 @pytest.mark.parametrize("what", NOT_WAITING)
-def test_other_loops(what):
+def test_other_loops(what: str) -> None:
     assert polls_of(NOT_WAITING[what]) == []
 
 
