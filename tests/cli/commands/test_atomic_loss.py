@@ -1,16 +1,15 @@
 """`pcietool atomic-loss` as a user calls it: exit codes, what stdout says, and one line for what makes no sense."""
 
 import json
-import subprocess
-import sys
+from subprocess import CompletedProcess
 
 import pytest
 
+from tests.cli.program import one_line_of, pcietool, refusal, words
 
-def call(*arguments: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pcietool", "atomic-loss", *arguments]
-    environment = {"COLUMNS": str(columns), "PATH": "", "PYTHONPATH": ":".join(sys.path)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+
+def call(*arguments: str, columns: int = 80) -> CompletedProcess[str]:
+    return pcietool("atomic-loss", *arguments, columns=columns)
 
 
 def test_loss_is_shown_and_is_no_error() -> None:
@@ -34,7 +33,7 @@ def test_the_document_has_the_counts() -> None:
 def test_a_dead_rank_is_a_hang() -> None:
     done = call("--fabric", "h200-nvlink2", "--inject", "dead-rank", "--quiet")
     assert done.returncode == 4, done.stderr
-    assert "wanted 1, got 0" in " ".join(done.stdout.split())
+    assert "wanted 1, got 0" in words(done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -51,13 +50,9 @@ def test_a_dead_rank_is_a_hang() -> None:
     ],
 )
 def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
-    done = call("--backend", "emulated", "--quiet", *arguments)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("pcietool: error: ")
-    assert done.stdout == ""
+    one_line_of(refusal("atomic-loss", "--backend", "emulated", "--quiet", *arguments))
 
 
 @pytest.mark.parametrize("arguments", [["--iters", "0"], ["--iters", "-3"], ["--operation", "mul"], ["--scope", "cta"]])
 def test_values_outside_the_options_are_usage_errors(arguments: list[str]) -> None:
-    assert call(*arguments).returncode == 2
+    refusal("atomic-loss", *arguments)

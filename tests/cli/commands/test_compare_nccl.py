@@ -1,24 +1,23 @@
 """`pcietool compare-nccl` as a user calls it without GPUs: what it says, exit codes, and one line for nonsense."""
 
 import json
-import subprocess
-import sys
+from subprocess import CompletedProcess
 
 import pytest
+
+from tests.cli.program import one_line_of, pcietool, refusal, words
 
 SMALL = ("--fabric", "h200-nvlink2", "--sizes", "4", "--mode", "graph")
 
 
-def call(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pcietool", "compare-nccl", *arguments]
-    environment = {"COLUMNS": "80", "PATH": "", "PYTHONPATH": ":".join(sys.path)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+def call(*arguments: str) -> CompletedProcess[str]:
+    return pcietool("compare-nccl", *arguments)
 
 
 def test_without_gpus_a_plain_sentence_and_exit_code_6() -> None:
     done = call(*SMALL)
     assert done.returncode == 6, done.stderr
-    text = " ".join(done.stdout.split())
+    text = words(done.stdout)
     assert "NCCL, NVSHMEM and torch need real GPUs and cannot be emulated: only our side is shown" in text
     assert "emulated: modelled, not measured" in text
     assert "inline-flag all-reduce" in text
@@ -50,8 +49,4 @@ def test_the_document_is_the_same_for_a_seed() -> None:
     ],
 )
 def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
-    done = call("--fabric", "pcie5-switch4", "--quiet", *arguments)
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("pcietool: error: ")
-    assert done.stdout == ""
+    one_line_of(refusal("compare-nccl", "--fabric", "pcie5-switch4", "--quiet", *arguments))

@@ -1,19 +1,18 @@
 """`pcietool watermark` as a user calls it: exit codes, what stdout says, and one line for what makes no sense."""
 
 import json
-import subprocess
-import sys
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
+from tests.cli.program import one_line_of, pcietool, refusal, words
+
 SMALL = ("--fabric", "h200-nvlink2", "--rows", "40", "--row-bytes", "64", "--threads", "64", "--groups", "2", "-n", "1")
 
 
-def call(*arguments: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "pcietool", "watermark", *arguments]
-    environment = {"COLUMNS": str(columns), "PATH": "", "PYTHONPATH": ":".join(sys.path)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+def call(*arguments: str, columns: int = 80) -> CompletedProcess[str]:
+    return pcietool("watermark", *arguments, columns=columns)
 
 
 def document(*arguments: str) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def test_the_document_is_the_same_for_a_seed() -> None:
 def test_a_dropped_chunk_is_a_hang() -> None:
     done = call(*SMALL, "--chunks", "16", "--inject", "drop-chunk=2", "--quiet")
     assert done.returncode == 4, done.stderr
-    assert "chunk 2 (rows 32 to 39) from rank 0 was never published" in " ".join(done.stdout.split())
+    assert "chunk 2 (rows 32 to 39) from rank 0 was never published" in words(done.stdout)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +73,4 @@ def test_a_dropped_chunk_is_a_hang() -> None:
     ],
 )
 def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:
-    done = call("--fabric", "pcie5-switch4", "--quiet", *arguments)
-    assert done.returncode == 2, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("pcietool: error: ")
-    assert done.stdout == ""
+    one_line_of(refusal("watermark", "--fabric", "pcie5-switch4", "--quiet", *arguments))

@@ -1,8 +1,6 @@
 """Every command on every faulty fabric: what it says, and how it ends. The healthy fabric is the negative control."""
 
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +12,7 @@ from pcietool.errors import ExitCode
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes import PROBES
 from pcietool.report.result import exit_code
+from tests.cli.program import pcietool, words
 from tests.listening import Listener
 
 HEALTHY = "pcie5-switch4"
@@ -127,9 +126,8 @@ def test_a_peer_fault_leaves_host_memory_alone() -> None:
 
 
 def test_the_command_says_what_hangs_and_exits_with_it() -> None:
-    command = [sys.executable, "-m", "pcietool", "barrier-latency", "--fabric", "faulty/stuck-link", "-g", "2", "-q"]
-    done = subprocess.run([*command, "--transport", "peer"], capture_output=True, text=True, timeout=60)
+    done = pcietool("barrier-latency", "--fabric", "faulty/stuck-link", "-g", "2", "-q", "--transport", "peer")
     assert done.returncode == ExitCode.HANG, done.stderr
     assert "fabric faulty/stuck-link" in done.stdout
-    assert STUCK in " ".join(done.stdout.split())
+    assert STUCK in words(done.stdout)
     assert "Traceback" not in done.stderr
