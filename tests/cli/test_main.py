@@ -39,7 +39,7 @@ try:
     main()
 except SystemExit as end:
     assert end.code == 0, end.code
-sys.exit(",".join(name for name in {HEAVY!r} if name in sys.modules) or 0)
+sys.exit(",".join(name for name in sys.modules if name in {HEAVY!r} or name.endswith(".probe")) or 0)
 """
     done = python("-c", program, *command.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
