@@ -8,7 +8,7 @@ __device__ __forceinline__ void stall(u64 ns, const Deadline& deadline) {
     const u64 began = timer_ns();
     constexpr u64 PAST_DEADLINE_NS = 10000000;
     const u64 since_entry = began - deadline.entry_ns;
-    const u64 longest = deadline.watch->timeout_ns + PAST_DEADLINE_NS;
+    const u64 longest = deadline.watch->deadline_ns + PAST_DEADLINE_NS;
     const u64 left = since_entry < longest ? longest - since_entry : 0;
     ns = ns < left ? ns : left;
     for (u64 passed = 0; passed < ns; passed = timer_ns() - began) {

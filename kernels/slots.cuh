@@ -100,7 +100,7 @@ struct Watch {          // one per device, in device memory; every kernel's firs
     u32 records_taken;  // how many waits gave up (local atomics count reliably)
     u32 poll_limit;     // behind the timer, in case it stands still
     u32 reserved;
-    u64 timeout_ns;       // from kernel entry
+    u64 deadline_ns;      // from kernel entry
     WaitRecord* records;  // MAX_RECORDS of them in mapped host memory; each is written by one thread, once
 };
 
@@ -116,7 +116,7 @@ __device__ __forceinline__ Deadline deadline_from(Watch* watch) { return Deadlin
 __device__ __forceinline__ u32 out_of_time(const Deadline& deadline, u32 polls) {
     const Watch* watch = deadline.watch;
     if (load_relaxed_gpu(&watch->gave_up)) return GAVE_UP_ABORT;
-    if (timer_ns() - deadline.entry_ns > watch->timeout_ns || polls >= watch->poll_limit) return GAVE_UP_DEADLINE;
+    if (timer_ns() - deadline.entry_ns > watch->deadline_ns || polls >= watch->poll_limit) return GAVE_UP_DEADLINE;
     return 0;
 }
 

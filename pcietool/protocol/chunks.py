@@ -42,10 +42,6 @@ class ChunkPlan:
         first = chunk * self.chunk_rows
         return range(first, min(first + self.chunk_rows, self.rows))
 
-    def pieces_of(self, chunk: int) -> int:
-        """How many groups are expected to finish a piece of this chunk; with 1 there is no election."""
-        return -(-len(self.rows_of(chunk)) // self.piece_rows)
-
     def chunk_of(self, row: int) -> int:
         return row // self.chunk_rows
 

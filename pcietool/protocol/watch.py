@@ -19,7 +19,7 @@ WATCH = np.dtype(
         ("records_taken", "<u4"),
         ("poll_limit", "<u4"),
         ("reserved", "<u4"),
-        ("timeout_ns", "<u8"),
+        ("deadline_ns", "<u8"),
         ("records", "<u8"),
     ]
 )
@@ -47,7 +47,7 @@ def fresh_watch(deadline_s: float, records_address: int) -> np.ndarray:
     """A Watch for one launch, shape (1,), dtype WATCH."""
     watch = np.zeros(1, WATCH)
     watch["poll_limit"] = POLL_LIMIT
-    watch["timeout_ns"] = int(deadline_s * 1e9)
+    watch["deadline_ns"] = int(deadline_s * 1e9)
     watch["records"] = records_address
     return watch
 

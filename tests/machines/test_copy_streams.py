@@ -61,7 +61,7 @@ def pusher(request: pytest.FixtureRequest, machine: Machine) -> Iterator[Pusher]
 def test_a_kernel_consumes_what_is_copied_meanwhile(pusher: Pusher) -> None:
     assert pusher.engine_refusal() is None
     for chunk in (1, 8, 50, ROWS, 8):
-        pushed = pusher.push_by_engine(ChunkPlan(ROWS, chunk, chunk), DEADLINE_S)
+        pushed = pusher.push_by_engine(ChunkPlan(ROWS, chunk, chunk))
         assert pushed.wrong is None
         # In the model a copy inside one GPU takes no time.
         assert pushed.producer_ns > 0 or (pusher.machine.backend, pusher.world.transport) == ("emulated", "self")
@@ -72,13 +72,13 @@ def test_a_kernel_consumes_what_is_copied_meanwhile(pusher: Pusher) -> None:
 def test_signals_before_the_copies_are_found(pusher: Pusher) -> None:
     """Also in the second launch, where good rows of the first one still lie there; and the next one is right again."""
     plan = ChunkPlan(ROWS, 64, 64)
-    assert pusher.push_by_engine(plan, DEADLINE_S).wrong is None
-    assert pusher.push_by_engine(plan, DEADLINE_S, injection="early").wrong is not None
-    assert pusher.push_by_engine(plan, DEADLINE_S).wrong is None
+    assert pusher.push_by_engine(plan).wrong is None
+    assert pusher.push_by_engine(plan, injection="early").wrong is not None
+    assert pusher.push_by_engine(plan).wrong is None
 
 
 def test_kernels_and_the_copy_engine_take_turns(pusher: Pusher) -> None:
     for chunk in (16, 64):
         plan = ChunkPlan(ROWS, chunk, 8)
-        assert pusher.push("vector", plan, 2, DEADLINE_S).wrong is None
-        assert pusher.push_by_engine(plan, DEADLINE_S).wrong is None
+        assert pusher.push("vector", plan, 2).wrong is None
+        assert pusher.push_by_engine(plan).wrong is None

@@ -99,7 +99,7 @@ def barrier(machine, transport, order):
 
 def atomics(machine, form):
     world = World.build(machine, "self", 1, rows=2)
-    counter = Counter(machine, world, on_device(0), 64, DEADLINE_S)
+    counter = Counter(world, on_device(0), 64)
     count = counter.run(form, Requesters((0,)), Grid(2, 32), 10)
     assert count.expected == count.wanted == 2 * 32 * 10
     if form != PLAIN:
@@ -109,7 +109,7 @@ def atomics(machine, form):
 
 def signals(machine, transport):
     world = World.build(machine, transport, 2, slot_rows(2))
-    memory = PingPongMemory(world, 64, Bulk(movers=1, threads=32, nbytes=1024, passes=2), DEADLINE_S)
+    memory = PingPongMemory(world, 64, Bulk(movers=1, threads=32, nbytes=1024, passes=2))
     for variant in (Variant(), Variant(payload=True, checked=True)):
         PingPong(memory, variant, memory.pair(Pair(0, 1), "local"), rounds=5, payload=64 if variant.payload else 0).run(
             "test"
@@ -121,7 +121,7 @@ def rows(machine, transport, path):
     shape = Shape(50, row_bytes=48, threads=64, groups=2, consumer_blocks=1)
     pusher = Pusher(machine, transport, "one-to-one", 2, shape, 50, seed=0)
     for chunk_rows in (8, 1, 50):
-        assert pusher.push(path, shape.plan(chunk_rows, 1), 2, DEADLINE_S).wrong is None
+        assert pusher.push(path, shape.plan(chunk_rows, 1), 2).wrong is None
     return pusher.world
 
 

@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import HostAgent, Launch, Machine, Place
+from pcietool.machines.base import HostAgent, Launch, Place
 from pcietool.probes.atomics.config import Grid, Kind, Operation, Scope
-from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
 from pcietool.protocol.slots import SLOT_STRIDE
 
@@ -104,11 +103,10 @@ class Count:
 class Counter:
     """A word and slots on one home, and all requesters that can reach them."""
 
-    def __init__(self, machine: Machine, world: World, home: Place, most_threads: int, timeout_s: float) -> None:
+    def __init__(self, world: World, home: Place, most_threads: int) -> None:
         """`most_threads`: of one GPU in any round."""
-        self.machine = machine
+        self.machine = machine = world.machine
         self.world = world
-        self.timeout_s = timeout_s
         self._cpu_slot = world.size * most_threads
         self._word = machine.alloc(home, SLOT_STRIDE, "the word that is counted on")
         self._slots = machine.alloc(home, (self._cpu_slot + 1) * SLOT_STRIDE, "slots of the counting threads")
@@ -138,7 +136,7 @@ class Counter:
         ]
         agents = [self._agent(form, each)] * requesters.cpu
         during = f"{form} by {requesters}, {grid}" if dead is None else f"--inject dead-rank, GPU {dead} not started"
-        outcome = finished(self.machine.run(launches, self.timeout_s, agents), during)
+        outcome = self.world.run(launches, during, agents)
 
         expected = sum(int(self._counted[gpu].read(np.uint32, grid.size).sum()) for gpu in requesters.gpus)
         expected += each * requesters.cpu
@@ -161,11 +159,10 @@ class Counter:
         self._sequence += 1
         launches = [
             self._launch(form, requesters, grid, operations, 0),
-            self._launch(
-                BESIDE, requesters, grid, max(1, operations // 2), 1
-            ),  # each of which takes about twice as long
+            # Each store takes about twice as long.
+            self._launch(BESIDE, requesters, grid, max(1, operations // 2), 1),
         ]
-        finished(self.machine.run(launches, self.timeout_s), f"stores by GPU {storing} beside a counted word")
+        self.world.run(launches, f"stores by GPU {storing} beside a counted word")
         made = int(self._counted[storing].read(np.uint32, 1)[0])
         kept = self._old_values[storing].read(np.uint32, min(made, KEPT_OLD_VALUES))
         return kept.size, int(np.count_nonzero(kept != np.arange(1, kept.size + 1)))

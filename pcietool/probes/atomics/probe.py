@@ -7,7 +7,8 @@ anything safe: no loss seen is no proof.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import TypeAlias
 
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.errors import UsageError
@@ -24,9 +25,11 @@ from pcietool.probes.atomics.counting import (
     Requesters,
 )
 from pcietool.probes.atomics.word_home import Home
+from pcietool.probes.common.checks import check, first_failed, guard_check
+from pcietool.probes.common.effort import effort_for
 from pcietool.probes.common.options import Transport
-from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import World, runnable
+from pcietool.probes.common.runner import Case, run_transports
+from pcietool.probes.common.world import World
 from pcietool.units import count, percent
 
 NAME = "atomic-loss"
@@ -48,7 +51,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is counted: much on a GPU, little where every instruction is emulated."""
+    """How much is counted."""
 
     grids: list[Grid]
     operations: int | None
@@ -60,14 +63,20 @@ class Effort:
 
     @classmethod
     def of(cls, machine: Machine, config: AtomicsConfig) -> Effort:
-        on_gpus = machine.backend == "cuda"
-        usual = ("1x1", "1x32", "8x128", "64x256") if on_gpus else ("1x1", "2x32")
-        grids = [Grid.parse(text) for text in config.concurrency or usual]
+        """Raises UsageError for more threads than a block can have."""
+        asked = None if config.concurrency is None else list(map(Grid.parse, config.concurrency))
+        effort = effort_for(
+            machine,
+            cuda=cls([Grid(1, 1), Grid(1, 32), Grid(8, 128), Grid(64, 256)], None, 2000, 327_680),
+            emulated=cls([Grid(1, 1), Grid(2, 32)], None, 128, 512),
+            grids=asked or None,
+            operations=config.iterations,
+        )
         most = min(device.max_threads_per_block for device in machine.devices)
-        for grid in grids:
+        for grid in effort.grids:
             if grid.threads > most:
                 raise UsageError(f"--concurrency {grid}: a block holds {most} threads at most; use more blocks")
-        return cls(grids, config.iterations, *((2000, 327_680) if on_gpus else (128, 512)))
+        return effort
 
     def of_thread(self, grid: Grid) -> int:
         return self.operations or max(1, min(self.most_operations, self.most_operations_a_gpu // grid.size))
@@ -84,15 +93,21 @@ def forms_of(config: AtomicsConfig) -> list[Form]:
     ]
 
 
+AtomicsCase: TypeAlias = Case[AtomicsConfig, Effort]
+
+
 def run(machine: Machine, config: AtomicsConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
     _check(machine, config)
-
-    def measure(transport: Transport, result: ProbeResult) -> None:
-        _measure(machine, transport, config, observer, result)
-
-    return run_each(
-        NAME, runnable(machine, config.transport, ALONE_SUFFICES), lambda transport: METHOD, measure, observer
+    return run_transports(
+        NAME,
+        machine,
+        config,
+        observer,
+        lambda _: METHOD,
+        lambda _: Effort.of(machine, config),
+        _measure,
+        ALONE_SUFFICES,
     )
 
 
@@ -107,28 +122,25 @@ def _check(machine: Machine, config: AtomicsConfig) -> None:
         raise UsageError("--kind red: cas and exch only exist with a result; use --kind atom or another --operation")
 
 
-def _measure(
-    machine: Machine, transport: Transport, config: AtomicsConfig, observer: Observer, result: ProbeResult
-) -> None:
+def _measure(case: AtomicsCase) -> None:
     """Raises Hung."""
-    effort = Effort.of(machine, config)
-    result.effort = asdict(effort)
-    owner = 0 if transport == "self" else config.home
-    home = Home(machine, HOST if transport == "host" else on_device(owner))
-    world = World.build(machine, transport, 1 if transport == "self" else len(machine.devices), rows=2)
-    most_threads = max(grid.size for grid in (*effort.grids, CONTROL_GRID))
-    counter = Counter(machine, world, home.place, most_threads, config.timeout_s)
+    machine, config, effort, result = case.machine, case.config, case.effort, case.result
+    owner = 0 if case.transport == "self" else config.home
+    home = Home(machine, HOST if case.transport == "host" else on_device(owner))
+    ranks = 1 if case.transport == "self" else case.ranks
+    world = World.build(machine, case.transport, ranks, rows=2, deadline_s=config.timeout_s)
+    counter = Counter(world, home.place, max(grid.size for grid in (*effort.grids, CONTROL_GRID)))
     forms = forms_of(config)
     if config.inject:
         gpus = tuple(range(len(machine.devices)))
         counter.run(forms[0], Requesters(gpus), effort.grids[0], 1, dead=gpus[-1])
-    for form, requesters, grid in _plan(home, transport, forms, effort.grids):
-        observer.progress(f"{transport}: {form} by {requesters}, {grid}")
+    for form, requesters, grid in _plan(home, case.transport, forms, effort.grids):
+        case.progress(f"{form} by {requesters}, {grid}")
         result.rows.append(_row(counter, home, form, requesters, grid, effort.of_thread(grid)))
     result.checks += [
         *_neighbour(counter, home, len(world.tables), effort.most_operations),
-        _control(machine, world, transport, owner, config),
-        _guards(world),
+        _control(world, owner),
+        guard_check(world),
     ]
     counter.free()
     world.free()
@@ -220,10 +232,9 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
     for row in counted:
         if fault := _fault(row):
             return Status.FAIL, f"{home}: {_loss(row)}", fault
-    blunt = next((check for check in checks if not check["passed"] and check.get("severity") == "warn"), None)
-    for check in checks:
-        if not check["passed"] and check is not blunt:
-            return Status.FAIL, f"{check['name']}: {check['text']}", check.get("reason", UNTRUSTED)
+    failed = first_failed(checks)
+    if failed and failed.get("severity") != "warn":
+        return Status.FAIL, f"{failed['name']}: {failed['text']}", failed.get("reason", UNTRUSTED)
     cut = sum(row["expected"] < row["wanted"] for row in counted)
     note = f"; {cut} of {len(counted)} counts cut short by --timeout" if cut else ""
     worst = max(counted, key=lambda row: (row["lost_fraction"], row["expected"]))
@@ -236,8 +247,8 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
         promise = "native atomics" if native else "atomics are not native there; no proof that they work"
         status = Status.PASS if native else Status.INFO
         verdict = f"{home}: none seen lost in {total} increments ({promise}){note}"
-    if blunt:
-        return Status.WARN, verdict, f"{blunt['name']}: {blunt['text']}; {blunt['reason']}"
+    if failed:
+        return Status.WARN, verdict, f"{failed['name']}: {failed['text']}; {failed['reason']}"
     return status, verdict, None
 
 
@@ -273,37 +284,32 @@ def _neighbour(counter: Counter, home: Home, gpus: int, operations: int) -> Iter
         return
     counting, storing = others[0], next(gpu for gpu in range(gpus) if gpu != others[0])
     stores, lost = counter.beside(ADD, counting, storing, operations)
-    yield {
-        "name": "stores beside the counted word",
-        "passed": not lost,
-        "text": f"{count(lost)} of {count(stores)} lost by GPU {storing} while GPU {counting} counted 4 bytes away",
-        "reason": SHARED_LINE,
-    }
+    yield check(
+        "stores beside the counted word",
+        not lost,
+        f"{count(lost)} of {count(stores)} lost by GPU {storing} while GPU {counting} counted 4 bytes away",
+        reason=SHARED_LINE,
+    )
     if not home.is_native(Requesters((counting,)), ADD):
         stores, lost = counter.beside(WIDE, counting, storing, operations)
-        yield {
-            "name": "control: an atomic over both words loses stores",
-            "passed": lost > 0,
-            "severity": "warn",
-            "text": f"{count(lost)} of {count(stores)} lost to a 64-bit red",
-            "reason": "that no store was lost beside the counted word proves nothing here",
-        }
+        yield check(
+            "control: an atomic over both words loses stores",
+            lost > 0,
+            f"{count(lost)} of {count(stores)} lost to a 64-bit red",
+            severity="warn",
+            reason="that no store was lost beside the counted word proves nothing here",
+        )
 
 
-def _control(machine: Machine, world: World, transport: Transport, owner: int, config: AtomicsConfig) -> Row:
+def _control(world: World, owner: int) -> Row:
     """A count that is not atomic must lose, in a GPU's own memory: else this program could not see a loss."""
-    own = Counter(machine, world, on_device(owner), CONTROL_GRID.size, config.timeout_s)
+    own = Counter(world, on_device(owner), CONTROL_GRID.size)
     came = own.run(PLAIN, Requesters((owner,)), CONTROL_GRID, CONTROL_OPERATIONS)
     own.free()
     assert came.seen is not None
     lost = came.expected - came.seen
-    return {
-        "name": "control: a plain load and store loses",
-        "passed": lost > 0,
-        "text": f"{count(lost)} of {count(came.expected)} lost by {CONTROL_GRID.size} threads of GPU {owner}",
-    }
-
-
-def _guards(world: World) -> Row:
-    damage = world.damaged_guards()
-    return {"name": "guard words", "passed": not damage, "text": "; ".join(damage) or "untouched"}
+    return check(
+        "control: a plain load and store loses",
+        lost > 0,
+        f"{count(lost)} of {count(came.expected)} lost by {CONTROL_GRID.size} threads of GPU {owner}",
+    )

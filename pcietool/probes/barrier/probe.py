@@ -6,8 +6,8 @@ Must not compare with other libraries; `compare-nccl` does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
@@ -23,11 +23,13 @@ from pcietool.probes.barrier.kernel import (
     ORDERS,
     Barrier,
 )
+from pcietool.probes.common.checks import check, guard_check, judge, survived
+from pcietool.probes.common.effort import effort_for, split_rounds
 from pcietool.probes.common.hangs import finished
-from pcietool.probes.common.injections import amount, survived
-from pcietool.probes.common.options import MAX_ROUNDS, Transport
-from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import World, runnable
+from pcietool.probes.common.injections import amount
+from pcietool.probes.common.options import MAX_ROUNDS
+from pcietool.probes.common.runner import Case, run_transports
+from pcietool.probes.common.world import World
 from pcietool.stats import max_over_ranks, median_interval, summarise
 from pcietool.units import micros
 
@@ -52,7 +54,7 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Effort:
-    """How often things run: many on a GPU, few where every instruction is emulated."""
+    """How often things run."""
 
     rounds: int
     launches: int
@@ -60,45 +62,33 @@ class Effort:
 
     @classmethod
     def of(cls, machine: Machine, config: BarrierConfig) -> Effort:
-        usual = cls(2000, 9, 40) if machine.backend == "cuda" else cls(50, 2, 1)
+        usual = effort_for(machine, cuda=cls(2000, 9, 40), emulated=cls(50, 2, 1), launches=config.launches)
         total = config.iterations or usual.rounds
-        rounds = min(total, MAX_ROUNDS - config.warmup)
-        launches = max(config.launches or usual.launches, -(-total // rounds))
+        rounds, launches = split_rounds(total, MAX_ROUNDS - config.warmup, usual.launches)
         return cls(rounds, launches, usual.replays)
+
+
+BarrierCase: TypeAlias = Case[BarrierConfig, Effort]
 
 
 def run(machine: Machine, config: BarrierConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
-
-    def measure(transport: Transport, result: ProbeResult) -> None:
-        _measure(machine, transport, config, observer, result)
-
-    return run_each(NAME, runnable(machine, config.transport), lambda transport: METHOD, measure, observer)
+    return run_transports(
+        NAME, machine, config, observer, lambda _: METHOD, lambda _: Effort.of(machine, config), _measure
+    )
 
 
-def _measure(
-    machine: Machine, transport: Transport, config: BarrierConfig, observer: Observer, result: ProbeResult
-) -> None:
+def _measure(case: BarrierCase) -> None:
     """Raises Hung."""
-    effort = Effort.of(machine, config)
-    result.effort = asdict(effort)
-    for size in _world_sizes(machine, transport, config):
-        _measure_world(machine, transport, size, config, effort, observer, result)
-    failed = [check for check in result.checks if not check["passed"]]
+    result = case.result
+    sweeps = case.config.sweep and case.transport != "self"
+    for size in range(2, case.ranks + 1) if sweeps else [case.ranks]:
+        _measure_world(case, size)
+    result.status, result.reason = judge(result.checks)
     result.verdict = _verdict(result.rows)
-    if failed:
-        result.status = Status.FAIL
-        result.reason = f"{failed[0]['name']}: {failed[0]['text']}"
-    elif not _measured(result.rows):
+    if result.status is Status.PASS and not _measured(result.rows):
         result.status = Status.ERROR
         result.reason = next((row["reason"] for row in result.rows), None)
-
-
-def _world_sizes(machine: Machine, transport: Transport, config: BarrierConfig) -> list[int]:
-    if transport == "self":
-        return [2]
-    count = len(machine.devices)
-    return list(range(2, count + 1)) if config.sweep else [count]
 
 
 def _measured(rows: list[Row]) -> list[Row]:
@@ -124,39 +114,30 @@ def _verdict(rows: list[Row]) -> str:
     return f"{text}, {micros(best['mean_period_us'] - floor)} µs above the floor of relaxed signals"
 
 
-def _measure_world(
-    machine: Machine,
-    transport: Transport,
-    size: int,
-    config: BarrierConfig,
-    effort: Effort,
-    observer: Observer,
-    result: ProbeResult,
-) -> None:
-    world = World.build(machine, transport, size, rows=2)
+def _measure_world(case: BarrierCase, size: int) -> None:
+    config, result = case.config, case.result
+    world = World.build(case.machine, case.transport, size, rows=2, deadline_s=config.timeout_s)
     if config.inject:
-        _inject(machine, world, config)
+        _inject(world, config)
         result.checks.append(survived(config.inject))
     barriers = []
     for order in config.orders:
-        observer.progress(f"{transport}, {size} ranks: compiling {order}")
-        barriers.append(Barrier(machine, world, order, config))
-    observer.progress(f"{transport}, {size} ranks: does it block?")
-    for check in _self_tests(machine, world, config):
-        result.checks.append(check)
+        case.progress(f"{size} ranks: compiling {order}")
+        barriers.append(Barrier(case.machine, world, order, config))
+    case.progress(f"{size} ranks: does it block?")
+    for found in _self_tests(world, config):
+        result.checks.append(found)
     for mode in config.modes:
-        observer.progress(f"{transport}, {size} ranks: {mode}")
-        reasons = {barrier: _why_not(machine, barrier, mode) for barrier in barriers}
+        case.progress(f"{size} ranks: {mode}")
+        reasons = {barrier: _why_not(case.machine, barrier, mode) for barrier in barriers}
         measure = {"in-kernel": _in_kernel, "launched": _launched, "graph": _in_graph}[mode]
         able = [barrier for barrier in barriers if reasons[barrier] is None]
-        for barrier, figures in measure(able, config, effort, result.samples):
+        for barrier, figures in measure(able, case):
             result.rows.append(_row(barrier, mode) | figures)
         for barrier, reason in reasons.items():
             if reason is not None:
                 result.rows.append(_row(barrier, mode) | {"mean_period_us": None, "reason": reason})
-    damage = world.damaged_guards()
-    text = f"{size} ranks: {'; '.join(damage) or 'untouched'}"
-    result.checks.append({"name": "guard words", "passed": not damage, "text": text})
+    result.checks.append(guard_check(world, f"{size} ranks: "))
     for barrier in barriers:
         barrier.free()
     world.free()
@@ -185,28 +166,25 @@ def _row(barrier: Barrier, mode: Mode) -> Row:
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
-def _in_kernel(
-    barriers: list[Barrier], config: BarrierConfig, effort: Effort, samples: dict[str, Any]
-) -> Iterator[tuple[Barrier, Row]]:
+def _in_kernel(barriers: list[Barrier], case: BarrierCase) -> Iterator[tuple[Barrier, Row]]:
     """Orders take turns launch by launch, so that drift hits all of them alike."""
-    rounds = effort.rounds + config.warmup
+    effort, warmup = case.effort, case.config.warmup
+    rounds = effort.rounds + warmup
     slowest: dict[Order, list[np.ndarray]] = {barrier.order: [] for barrier in barriers}
     means: dict[Order, list[float]] = {barrier.order: [] for barrier in barriers}
     for _ in range(effort.launches):
         for barrier in barriers:
-            machine = barrier.world.machine
-            finished(machine.run(barrier.rounds(rounds), config.timeout_s), f"{barrier.order} in-kernel")
-            slowest[barrier.order].append(max_over_ranks(barrier.read_periods_ns(rounds))[config.warmup :] / 1e3)
+            barrier.world.run(barrier.rounds(rounds), f"{barrier.order} in-kernel")
+            slowest[barrier.order].append(max_over_ranks(barrier.read_periods_ns(rounds))[warmup:] / 1e3)
             means[barrier.order].append(float(barrier.read_spans_ns().max()) / rounds / 1e3)
     for barrier in barriers:
         launches = slowest[barrier.order]
-        world = barrier.world
-        samples[f"{world.transport}/{world.size}/{barrier.order}/period_us"] = np.array(launches)
+        case.result.samples[f"{case.transport}/{barrier.world.size}/{barrier.order}/period_us"] = np.array(launches)
         yield (
             barrier,
             {
                 "rounds": effort.rounds,
-                "warmup": config.warmup,
+                "warmup": warmup,
                 "launches": effort.launches,
                 **summarise(np.concatenate(launches), "period_us"),
                 **median_interval([float(np.median(launch)) for launch in launches]).row("period_us_of_launches"),
@@ -215,36 +193,31 @@ def _in_kernel(
         )
 
 
-def _launched(
-    barriers: list[Barrier], config: BarrierConfig, effort: Effort, samples: dict[str, Any]
-) -> Iterator[tuple[Barrier, Row]]:
+def _launched(barriers: list[Barrier], case: BarrierCase) -> Iterator[tuple[Barrier, Row]]:
     """NODES launches of one barrier each, back to back on every GPU."""
     for barrier in barriers:
-        machine = barrier.world.machine
         launches = [launch for _ in range(NODES) for launch in barrier.once()]
         outcomes = [
-            finished(machine.run(launches, config.timeout_s), f"{barrier.order}, one launch a barrier")
-            for _ in range(effort.replays + 1)
+            barrier.world.run(launches, f"{barrier.order}, one launch a barrier")
+            for _ in range(case.effort.replays + 1)
         ]
-        yield barrier, _replay_row(barrier, "launched", outcomes[1:], samples)
+        yield barrier, _replay_row(barrier, "launched", outcomes[1:], case)
 
 
-def _in_graph(
-    barriers: list[Barrier], config: BarrierConfig, effort: Effort, samples: dict[str, Any]
-) -> Iterator[tuple[Barrier, Row]]:
+def _in_graph(barriers: list[Barrier], case: BarrierCase) -> Iterator[tuple[Barrier, Row]]:
     """A CUDA graph of NODES barriers, replayed."""
     for barrier in barriers:
-        graph = barrier.world.machine.graph([launch for _ in range(NODES) for launch in barrier.once()])
+        graph = case.machine.graph([launch for _ in range(NODES) for launch in barrier.once()])
         outcomes = [
-            finished(graph.run(config.timeout_s), f"{barrier.order} in a graph") for _ in range(effort.replays + 1)
+            finished(graph.run(case.config.timeout_s), f"{barrier.order} in a graph")
+            for _ in range(case.effort.replays + 1)
         ]
-        yield barrier, _replay_row(barrier, "graph", outcomes[1:], samples)
+        yield barrier, _replay_row(barrier, "graph", outcomes[1:], case)
 
 
-def _replay_row(barrier: Barrier, mode: str, outcomes: list[Outcome], samples: dict[str, Any]) -> Row:
+def _replay_row(barrier: Barrier, mode: str, outcomes: list[Outcome], case: BarrierCase) -> Row:
     periods = np.array([min(outcome.elapsed_ns.values()) / NODES / 1e3 for outcome in outcomes])
-    world = barrier.world
-    samples[f"{world.transport}/{world.size}/{barrier.order}/{mode}/period_us"] = periods
+    case.result.samples[f"{case.transport}/{barrier.world.size}/{barrier.order}/{mode}/period_us"] = periods
     figures = summarise(periods, "period_us")
     if len(periods) == 1:
         alone = dict.fromkeys(f"period_us_{name}" for name in ("min", "p50", "p95", "max"))
@@ -262,7 +235,7 @@ def _replay_row(barrier: Barrier, mode: str, outcomes: list[Outcome], samples: d
 # -- does it block? ---------------------------------------------------------------------------------------------------
 
 
-def _self_tests(machine: Machine, world: World, config: BarrierConfig) -> Iterator[Row]:
+def _self_tests(world: World, config: BarrierConfig) -> Iterator[Row]:
     """One rank starts a round late: no other rank may leave that round before. The same test must fail on
     a barrier without its wait.
 
@@ -270,30 +243,26 @@ def _self_tests(machine: Machine, world: World, config: BarrierConfig) -> Iterat
     them; so by its own timer the whole kernel takes at least the delay, however the launches were staggered.
     """
     for order in config.orders:
-        late, shortest = _least_span_us(Barrier(machine, world, order, config, inject=True))
-        yield {
-            "name": f"{order} barrier blocks",
-            "passed": shortest >= late - TIMER_STEP_US,
-            "text": f"{world.size} ranks: one {late:.0f} µs late, no other leaves before {shortest:.1f} µs",
-        }
-    late, shortest = _least_span_us(Barrier(machine, world, "publishing", config, no_wait=True, inject=True))
-    yield {
-        "name": "control without a wait is caught",
-        "passed": shortest < late * 0.5,
-        "text": f"{world.size} ranks: one {late:.0f} µs late, another leaves after {shortest:.1f} µs",
-    }
+        late, shortest = _least_span_us(Barrier(world.machine, world, order, config, inject=True))
+        text = f"{world.size} ranks: one {late:.0f} µs late, no other leaves before {shortest:.1f} µs"
+        yield check(f"{order} barrier blocks", shortest >= late - TIMER_STEP_US, text)
+    late, shortest = _least_span_us(Barrier(world.machine, world, "publishing", config, no_wait=True, inject=True))
+    text = f"{world.size} ranks: one {late:.0f} µs late, another leaves after {shortest:.1f} µs"
+    yield check("control without a wait is caught", shortest < late * 0.5, text)
 
 
 def _least_span_us(barrier: Barrier) -> tuple[float, float]:
     """How late one rank was, long beside the kernel without it, and the shortest time that any other rank spent in
     the kernel; frees the barrier."""
-    machine, config = barrier.world.machine, barrier.config
     delay_ns = 0
     for _ in range(2):  # the first run of a kernel is slow for reasons of its own
         launches = barrier.rounds(SELF_TEST_ROUND + 1, DELAY, rank=0, round_=SELF_TEST_ROUND, delay_ns=delay_ns)
-        finished(machine.run(launches, config.timeout_s), f"self-test of {barrier.order}")
+        barrier.world.run(launches, f"self-test of {barrier.order}")
         shortest_ns = float(barrier.read_spans_ns()[1:].min())
-        late_ns, delay_ns = delay_ns, int(max(DELAY_NS, min(DELAY_SPANS * shortest_ns, config.timeout_s / 4 * 1e9)))
+        late_ns, delay_ns = (
+            delay_ns,
+            int(max(DELAY_NS, min(DELAY_SPANS * shortest_ns, barrier.world.deadline_s / 4 * 1e9))),
+        )
     barrier.free()
     return late_ns / 1e3, shortest_ns / 1e3
 
@@ -301,20 +270,20 @@ def _least_span_us(barrier: Barrier) -> tuple[float, float]:
 # -- failures on request ----------------------------------------------------------------------------------------------
 
 
-def _inject(machine: Machine, world: World, config: BarrierConfig) -> None:
+def _inject(world: World, config: BarrierConfig) -> None:
     """Makes the failure that was asked for. A stall is survived; everything else must end as a hang."""
     assert config.inject is not None
     if config.inject == "beyond-residency":
-        probe = Barrier(machine, world, "publishing", config)
-        room = machine.resident_blocks(0, probe.rounds_kernel, probe.threads, INJECTION_SHARED_BYTES)
-        barrier = Barrier(machine, world, "publishing", replace(config, blocks=room + 1))
+        probe = Barrier(world.machine, world, "publishing", config)
+        room = world.machine.resident_blocks(0, probe.rounds_kernel, probe.threads, INJECTION_SHARED_BYTES)
+        barrier = Barrier(world.machine, world, "publishing", replace(config, blocks=room + 1))
         launches = barrier.rounds(1)
         during = f"a grid of {room + 1} blocks a rank where {room} are resident"
     else:
-        barrier = Barrier(machine, world, "publishing", config, inject=True)
+        barrier = Barrier(world.machine, world, "publishing", config, inject=True)
         kind = {"dead-rank": DIE, "drop-signal": DROP}.get(config.inject, DELAY)
         delay_ns = amount(config.inject) * 1000
         # a dropped signal only shows if no later one follows: sequences heal
         launches = barrier.rounds(SELF_TEST_ROUND, kind, rank=world.size - 1, round_=SELF_TEST_ROUND, delay_ns=delay_ns)
         during = f"--inject {config.inject}"
-    finished(machine.run(launches, config.timeout_s), during)
+    world.run(launches, during)

@@ -1,1 +1,1 @@
-"""What several probes share: the ranks and their slots, hangs, injections, parts."""
+"""What several probes share: the ranks and their slots, cases, efforts, checks, hangs, injections."""

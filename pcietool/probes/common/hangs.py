@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pcietool.contract.outcomes import Hang, Outcome, WaitRecord
 from pcietool.contract.results import ProbeResult, Status
@@ -31,16 +31,14 @@ def finished(outcome: Outcome, during: str) -> Outcome:
     return outcome
 
 
-def hung(name: str, transport: str, method: str, hang: Hang, during: str) -> ProbeResult:
-    """The result of a probe that stopped at a hang; its first line names the slot, what was wanted and what came."""
+def stopped(result: ProbeResult, hung: Hung) -> ProbeResult:
+    """The result of a probe as far as it came; its first line names the slot, what was wanted and what came."""
+    hang = hung.hang
     first = next(iter(_first_missing(hang.records) or hang.records or hang.proof), None)
-    verdict = f"hang during {during}: {first or 'no wait left a record'}"
-    return ProbeResult(
-        name,
-        Status.HANG,
-        verdict,
-        transport,
-        method,
+    return replace(
+        result,
+        status=Status.HANG,
+        verdict=f"hang during {hung.during}: {first or 'no wait left a record'}",
         reason=advice(hang),
         hang={
             "limit": hang.limit,
@@ -49,6 +47,11 @@ def hung(name: str, transport: str, method: str, hang: Hang, during: str) -> Pro
             "proof": [asdict(blocked) for blocked in hang.proof],
         },
     )
+
+
+def gpus_lost(result: ProbeResult) -> bool:
+    """A kernel of ours did not even end by its own deadline: this process can run nothing more on these GPUs."""
+    return result.hang is not None and result.hang["limit"] == "host join timeout"
 
 
 def _first_missing(records: Sequence[WaitRecord]) -> list[WaitRecord]:

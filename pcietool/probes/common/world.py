@@ -5,20 +5,23 @@ Must not know what a kernel does with its slots.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal
 
 import numpy as np
 
+from pcietool.contract.outcomes import Outcome
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, Buffer, Machine, Place, on_device
+from pcietool.machines.base import HOST, Buffer, CopyStream, HostAgent, Launch, Machine, Part, Place, on_device
+from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.options import TRANSPORTS, Transport
 from pcietool.probes.common.placement import STEP_BYTES, near
 from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES, SlotMap
 
 SELF_RANKS = 2
+DEADLINE_S = 2.0
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,14 @@ class World:
     poll_cycles: dict[str, float] | None = None
     """What a poll takes where the slots lie, "nearest", and at the worst place that was tried, "farthest": SM cycles,
     worst rank. None where slots are not placed: in host memory, and arrays too large for it."""
+    deadline_s: float = DEADLINE_S
+    """Of every round."""
 
     @classmethod
-    def build(cls, machine: Machine, transport: Transport, world: int, rows: int) -> World:
-        """`world` ranks with `rows` rows of slots each (one column a rank)."""
+    def build(
+        cls, machine: Machine, transport: Transport, world: int, rows: int, deadline_s: float = DEADLINE_S
+    ) -> World:
+        """`world` ranks with `rows` rows of slots each (one column a rank). Raises Hung."""
         device_of = (0,) * world if transport == "self" else tuple(range(world))
         slot_map = SlotMap(rows, world)
         slots: list[Buffer] = []
@@ -107,7 +114,7 @@ class World:
             if transport == "host" or nbytes > STEP_BYTES:
                 slots.append(machine.alloc(HOST if transport == "host" else on_device(device), nbytes, name))
                 continue
-            placed = near(machine, device, nbytes, GUARD_BYTES + slot_map.offset(rows - 1, 0), name)
+            placed = near(machine, device, nbytes, GUARD_BYTES + slot_map.offset(rows - 1, 0), name, deadline_s)
             slots.append(placed.memory)
             placements.append(placed)
         devices = sorted(set(device_of))
@@ -117,7 +124,7 @@ class World:
             "nearest": max(placed.nearest_cycles for placed in placements),
             "farthest": max(placed.farthest_cycles for placed in placements),
         } if placements else None  # fmt: skip
-        built = cls(machine, transport, device_of, slot_map, tuple(slots), tables, sequences, poll_cycles)
+        built = cls(machine, transport, device_of, slot_map, tuple(slots), tables, sequences, poll_cycles, deadline_s)
         built.reset()
         for table in tables.values():
             table.write(built.slot_addresses)
@@ -140,6 +147,10 @@ class World:
         for sequence in self.sequences.values():
             sequence.fill(0)
 
+    def slot(self, rank: int, row: int, col: int) -> Buffer:
+        """Of `rank`, written by rank `col`."""
+        return Part(self.slots[rank], GUARD_BYTES + self.slot_map.offset(row, col), self.slot_map.stride)
+
     def slot_values(self, rank: int) -> np.ndarray:
         """[rows, cols] of uint32: what a rank's slots hold."""
         raw = self.slots[rank].read(np.uint32, self.slot_map.nbytes // 4, GUARD_BYTES)
@@ -151,6 +162,16 @@ class World:
         return [
             line for rank, slots in enumerate(self.slots) for line in changed_guards(slots, f"slots of rank {rank}")
         ]
+
+    def run(
+        self,
+        launches: Sequence[Launch],
+        during: str,
+        host_agents: Sequence[HostAgent] = (),
+        copy_streams: Sequence[CopyStream] = (),
+    ) -> Outcome:
+        """One round. Raises Hung, which says what it happened `during`."""
+        return finished(self.machine.run(launches, self.deadline_s, host_agents, copy_streams=copy_streams), during)
 
     def grids(self) -> list[tuple[int, int, int]]:
         """(device, first rank, ranks) of each grid that a round consists of."""

@@ -18,9 +18,10 @@ from pcietool.contenders.nccl_log import CHOICES, CONNECTIONS, debug_settings
 from pcietool.contenders.player import Measurement
 from pcietool.contenders.team import Forfeit, Team, gpus_answer
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
-from pcietool.probes.common.hangs import Hung, hung
+from pcietool.probes.common.hangs import Hung, stopped
 from pcietool.probes.common.world import World
-from pcietool.probes.compare.config import CompareConfig, Effort
+from pcietool.probes.compare.config import CompareConfig
+from pcietool.probes.compare.effort import Effort
 from pcietool.probes.compare.ours import OurAllReduce, OurBarrier, Ours, WrongSumsError
 from pcietool.stats import median_interval, paired_ratio
 
@@ -67,10 +68,8 @@ class Comparison:
             self._record(forfeit)
         except WrongSumsError as wrong:
             result.status, result.reason = Status.FAIL, str(wrong)
-        except Hung as stopped:
-            hang = hung(result.name, result.transport, result.method, stopped.hang, stopped.during)
-            hang.rows = result.rows
-            return hang
+        except Hung as hung:
+            return stopped(result, hung)
         result.verdict = self._verdict()
         return result
 
@@ -149,12 +148,12 @@ class Comparison:
 
     def _opponents(self, measurement: Measurement) -> Iterator[Ours]:
         """Ours that does the same; the smallest all-reduce also stands for a barrier, which NCCL's launches lack."""
-        arguments = (measurement.mode, self._effort, self._config.timeout_s)
+        mode, effort = measurement.mode, self._effort
         if measurement.nbytes:
-            yield OurAllReduce(self._world, measurement.nbytes, *arguments)  # type: ignore[arg-type]
+            yield OurAllReduce(self._world, measurement.nbytes, mode, effort)  # type: ignore[arg-type]
         if not measurement.nbytes or measurement.nbytes == self._sizes[0]:
             for order in _ORDERS_FOR.get(measurement.what, ("publishing", "relaxed")):
-                yield OurBarrier(self._world, order, *arguments)  # type: ignore[arg-type]
+                yield OurBarrier(self._world, order, mode, effort)  # type: ignore[arg-type]
 
     def _compare(self, team: Team, measurement: Measurement, ours: Ours, choices: Mapping[str, str]) -> None:
         size = f" of {measurement.nbytes} bytes" if measurement.nbytes else ""

@@ -5,7 +5,7 @@ Must not run anything.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pcietool.contenders.catalog import CONTENDERS
@@ -135,24 +135,3 @@ class CompareConfig(Config):
             sizes.append(nbytes)
             nbytes *= self.factor or _USUAL_FACTOR
         return sizes
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How often things run: many on a GPU, few where every instruction is emulated."""
-
-    pairs: int
-    rounds: int
-    """Inside one kernel."""
-    nodes: int
-    replays: int
-    """Of a graph, or of launches back to back, in one turn; one more is not counted."""
-
-    @classmethod
-    def of(cls, backend: Backend, config: CompareConfig) -> Effort:
-        usual = (
-            cls(pairs=11, rounds=8000, nodes=100, replays=5)
-            if backend == "cuda"
-            else cls(pairs=1, rounds=30, nodes=20, replays=1)
-        )
-        return replace(usual, pairs=config.pairs or usual.pairs, nodes=config.nodes or usual.nodes)

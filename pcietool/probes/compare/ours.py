@@ -8,14 +8,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from statistics import median
 
-from pcietool.contract.outcomes import Outcome
-from pcietool.machines.base import Graph, Launch, Machine
+from pcietool.machines.base import Graph, Launch
 from pcietool.probes.barrier.config import BarrierConfig, Order
 from pcietool.probes.barrier.kernel import Barrier
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce
-from pcietool.probes.compare.config import CompareMode, Effort
+from pcietool.probes.compare.config import CompareMode
+from pcietool.probes.compare.effort import Effort
 
 
 class WrongSumsError(Exception):
@@ -39,38 +39,34 @@ class Ours(ABC):
 class _Replayed:
     """`nodes` operations, as a graph or back to back."""
 
-    def __init__(
-        self, machine: Machine, launches: list[Launch], nodes: int, mode: CompareMode, timeout_s: float
-    ) -> None:
-        self._machine = machine
+    def __init__(self, world: World, launches: list[Launch], nodes: int, mode: CompareMode) -> None:
+        self._world = world
         self._nodes = nodes
         self._launches = launches
-        self._graph: Graph | None = machine.graph(launches) if mode == "graph" else None
-        self._timeout_s = timeout_s
+        self._graph: Graph | None = world.machine.graph(launches) if mode == "graph" else None
 
     def run_us(self, during: str) -> float:
         """One operation, on the GPU where all took shortest: the others also waited for the last one to start."""
         if self._graph is not None:
-            outcome: Outcome = self._graph.run(self._timeout_s)
+            outcome = finished(self._graph.run(self._world.deadline_s), during)
         else:
-            outcome = self._machine.run(self._launches, self._timeout_s)
-        return min(finished(outcome, during).elapsed_ns.values()) / self._nodes / 1e3
+            outcome = self._world.run(self._launches, during)
+        return min(outcome.elapsed_ns.values()) / self._nodes / 1e3
 
 
 class OurBarrier(Ours):
     """One order of the barrier; one warp a rank, as the contenders' kernels."""
 
-    def __init__(self, world: World, order: Order, mode: CompareMode, effort: Effort, timeout_s: float) -> None:
+    def __init__(self, world: World, order: Order, mode: CompareMode, effort: Effort) -> None:
         self.label = f"{order} barrier"
         self.mode = mode
-        self._machine = world.machine
-        self._barrier = Barrier(world.machine, world, order, BarrierConfig(timeout_s=timeout_s))
+        self._world = world
+        self._barrier = Barrier(world.machine, world, order, BarrierConfig())
         self._effort = effort
-        self._timeout_s = timeout_s
         self._replayed = None
         if mode != "in-kernel":
             launches = [launch for _ in range(effort.nodes) for launch in self._barrier.once()]
-            self._replayed = _Replayed(world.machine, launches, effort.nodes, mode, timeout_s)
+            self._replayed = _Replayed(world, launches, effort.nodes, mode)
 
     def turn(self, iteration: int) -> float:
         during = f"{self.label}, {self.mode}"
@@ -78,7 +74,7 @@ class OurBarrier(Ours):
             samples = [self._replayed.run_us(during) for _ in range(self._effort.replays + 1)]
             return median(samples[1:])
         rounds = self._effort.rounds
-        finished(self._machine.run(self._barrier.rounds(rounds), self._timeout_s), during)
+        self._world.run(self._barrier.rounds(rounds), during)
         return float(self._barrier.read_spans_ns().max()) / rounds / 1e3
 
     def free(self) -> None:
@@ -90,18 +86,17 @@ class OurAllReduce(Ours):
 
     label = "inline-flag all-reduce"
 
-    def __init__(self, world: World, nbytes: int, mode: CompareMode, effort: Effort, timeout_s: float) -> None:
+    def __init__(self, world: World, nbytes: int, mode: CompareMode, effort: Effort) -> None:
         self.mode = mode
-        self._machine = world.machine
+        self._world = world
         self._allreduce = AllReduce(world, nbytes, effort.nodes if mode != "in-kernel" else 1)
         self._during = f"{self.label} of {nbytes} bytes, {mode}"
         # A round of a large size takes long: the sum over all elements stays about the same.
         self._rounds = max(5, min(effort.rounds, effort.rounds * 256 // self._allreduce.elements))
         self._effort = effort
-        self._timeout_s = timeout_s
         self._replayed = None
         if mode != "in-kernel":
-            self._replayed = _Replayed(world.machine, self._allreduce.once(), effort.nodes, mode, timeout_s)
+            self._replayed = _Replayed(world, self._allreduce.once(), effort.nodes, mode)
 
     def turn(self, iteration: int) -> float:
         """Raises WrongSumsError."""
@@ -118,7 +113,7 @@ class OurAllReduce(Ours):
         self._allreduce.free()
 
     def _in_kernel_us(self) -> float:
-        finished(self._machine.run(self._allreduce.rounds(self._rounds), self._timeout_s), self._during)
+        self._world.run(self._allreduce.rounds(self._rounds), self._during)
         self._refuse(self._allreduce.wrong_sums())
         return self._allreduce.span_ns() / self._rounds / 1e3
 

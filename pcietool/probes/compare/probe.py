@@ -14,12 +14,14 @@ from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.errors import UsageError
 from pcietool.machines.base import Machine
 from pcietool.probes.barrier.kernel import ORDERS
-from pcietool.probes.common.hangs import Hung, finished, hung
+from pcietool.probes.common.checks import check, control, judge
+from pcietool.probes.common.hangs import Hung, gpus_lost, stopped
 from pcietool.probes.common.world import World, why_not
 from pcietool.probes.compare.allreduce_kernel import AllReduce, Control
 from pcietool.probes.compare.comparison import Comparison
-from pcietool.probes.compare.config import CompareConfig, CompareMode, CompareTransport, Effort
+from pcietool.probes.compare.config import CompareConfig, CompareMode, CompareTransport
 from pcietool.probes.compare.crossover import crossovers
+from pcietool.probes.compare.effort import Effort
 from pcietool.probes.compare.ours import OurAllReduce, OurBarrier, Ours, WrongSumsError
 from pcietool.stats import median_interval
 from pcietool.units import micros
@@ -42,8 +44,8 @@ def run(machine: Machine, config: CompareConfig, observer: Observer) -> list[Pro
     for result in _results(machine, config, observer):
         results.append(result)
         observer.result(result)
-        if result.hang and result.hang["limit"] == "host join timeout":
-            break  # the GPUs are lost to this process
+        if gpus_lost(result):
+            break
     return results
 
 
@@ -63,9 +65,14 @@ def _results(machine: Machine, config: CompareConfig, observer: Observer) -> Ite
 def _on_transport(
     machine: Machine, transport: CompareTransport, config: CompareConfig, observer: Observer
 ) -> Iterator[ProbeResult]:
-    effort = Effort.of(machine.backend, config)
-    world = World.build(machine, transport, len(machine.devices), rows=2)
-    alone = _alone(world, config, effort, observer)
+    effort = Effort.of(machine, config)
+    alone = ProbeResult(f"{NAME}: ours", Status.PASS, "", transport, METHOD_ALONE)
+    observer.begin(alone)
+    try:
+        world = World.build(machine, transport, len(machine.devices), rows=2, deadline_s=config.timeout_s)
+        _measure_alone(world, config, effort, observer, alone)
+    except Hung as hung:
+        alone = stopped(alone, hung)
     yield alone
     if machine.backend == "emulated" or alone.status not in (Status.PASS, Status.WAIVED):
         return
@@ -87,48 +94,39 @@ def _on_transport(
 # -- ours alone -------------------------------------------------------------------------------------------------------
 
 
-def _alone(world: World, config: CompareConfig, effort: Effort, observer: Observer) -> ProbeResult:
-    """What ours takes in every order, mode and size, and whether its sums are right."""
-    machine, transport = world.machine, world.transport
-    result = ProbeResult(f"{NAME}: ours", Status.PASS, "", transport, METHOD_ALONE)
-    observer.begin(result)
+def _measure_alone(
+    world: World, config: CompareConfig, effort: Effort, observer: Observer, result: ProbeResult
+) -> None:
+    """What ours takes in every order, mode and size, and whether its sums are right. Raises Hung."""
+    observer.progress(f"{world.transport}: does our all-reduce notice wrong data?")
+    result.checks += [_control(world, kind) for kind in ("torn", "corrupt")]
     try:
-        observer.progress(f"{transport}: does our all-reduce notice wrong data?")
-        result.checks = [_control(world, control, config.timeout_s) for control in ("torn", "corrupt")]
         for ours, nbytes in _all_of_ours(world, config, effort):
-            observer.progress(f"{transport}, ours alone: {ours.label}, {ours.mode}, {nbytes or 0} bytes")
+            observer.progress(f"{world.transport}, ours alone: {ours.label}, {ours.mode}, {nbytes or 0} bytes")
             turns = [ours.turn(turn * (effort.replays + 1)) for turn in range(effort.pairs)]
             ours.free()
             interval = median_interval(turns)
             result.rows.append(
                 {"ours": ours.label, "mode": ours.mode, "bytes": nbytes, **interval.row("ours_us"), "turns": len(turns)}
             )
-    except Hung as stopped:
-        hang = hung(result.name, transport, METHOD_ALONE, stopped.hang, stopped.during)
-        hang.rows, hang.checks = result.rows, result.checks
-        return hang
     except WrongSumsError as wrong:
-        result.checks.append({"name": "all-reduce", "passed": False, "text": str(wrong)})
+        result.checks.append(check("all-reduce", False, str(wrong)))
     else:
         if any(row["bytes"] for row in result.rows):
-            text = "every element of every round was right"
-            result.checks.append({"name": "all-reduce", "passed": True, "text": text})
-    failed = [check for check in result.checks if not check["passed"]]
+            result.checks.append(check("all-reduce", True, "every element of every round was right"))
     result.verdict = _alone_text(result.rows)
-    if failed:
-        result.status, result.reason = Status.FAIL, f"{failed[0]['name']}: {failed[0]['text']}"
-    elif machine.backend == "emulated":
+    result.status, result.reason = judge(result.checks)
+    if result.status is Status.PASS and world.machine.backend == "emulated":
         result.status, result.reason = Status.WAIVED, NOT_EMULATED
-    return result
 
 
 def _all_of_ours(world: World, config: CompareConfig, effort: Effort) -> Iterator[tuple[Ours, int | None]]:
     for mode in config.modes:
         for order in ORDERS:
             if order != "floor" or mode == "in-kernel":
-                yield OurBarrier(world, order, mode, effort, config.timeout_s), None
+                yield OurBarrier(world, order, mode, effort), None
         for nbytes in config.all_sizes(world.machine.backend) if _is_alone(mode, world) else ():
-            yield OurAllReduce(world, nbytes, mode, effort, config.timeout_s), nbytes
+            yield OurAllReduce(world, nbytes, mode, effort), nbytes
 
 
 def _is_alone(mode: CompareMode, world: World) -> bool:
@@ -136,17 +134,13 @@ def _is_alone(mode: CompareMode, world: World) -> bool:
     return mode == "in-kernel" or world.machine.backend == "emulated"
 
 
-def _control(world: World, control: Control, timeout_s: float) -> Row:
+def _control(world: World, kind: Control) -> Row:
     """An all-reduce that is broken on purpose, which must be found out."""
-    allreduce = AllReduce(world, 4, control=control)
-    finished(world.machine.run(allreduce.rounds(CONTROL_ROUNDS), timeout_s), f"{control} all-reduce")
+    allreduce = AllReduce(world, 4, control=kind)
+    world.run(allreduce.rounds(CONTROL_ROUNDS), f"{kind} all-reduce")
     found = allreduce.wrong_sums()
     allreduce.free()
-    return {
-        "name": f"control: a {control} all-reduce is caught",
-        "passed": found is not None,
-        "text": found or "no sum was wrong",
-    }
+    return control(f"a {kind} all-reduce is caught", found, "no sum was wrong")
 
 
 def _alone_text(rows: list[Row]) -> str:

@@ -142,14 +142,14 @@ class Trials:
         for table in self._tables:
             table.write(addresses)
 
-    def run(self, trials: int, timeout_s: float) -> tuple[Counter[Outcome], float]:
+    def run(self, trials: int, deadline_s: float) -> tuple[Counter[Outcome], float]:
         """(how often each outcome was seen, GPU time in ns). Raises Hung."""
         seen: Counter[Outcome] = Counter()
         elapsed_ns = 0.0
         left = trials
         while left:
             now = min(left, self._crowd.trials)
-            elapsed_ns += self._launch(now, timeout_s)
+            elapsed_ns += self._launch(now, deadline_s)
             seen += histogram(self._values(now))
             left -= now
         return seen, elapsed_ns
@@ -158,7 +158,7 @@ class Trials:
         for buffer in (*self._words, *self._results, *self._starts, *self._tables):
             buffer.free()
 
-    def _launch(self, trials: int, timeout_s: float) -> float:
+    def _launch(self, trials: int, deadline_s: float) -> float:
         for buffer, value in zip(self._words, self._test.memory, strict=True):
             if value:
                 buffer.write(np.full(buffer.nbytes // 4, value, np.int32))
@@ -188,7 +188,7 @@ class Trials:
             )
             for gpu, one in enumerate(self._gpus)
         ]
-        outcome = finished(self._machine.run(launches, timeout_s), self._test.name)
+        outcome = finished(self._machine.run(launches, deadline_s), self._test.name)
         turns = -(-trials // crowd.instances)
         self._turn += -(-turns // crowd.turns_a_meeting) * crowd.turns_a_meeting
         return max(outcome.elapsed_ns.values())

@@ -21,6 +21,7 @@ from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.parse import parse_litmus
 from pcietool.litmus.text.program import LitmusTest
 from pcietool.machines.base import Machine, Program
+from pcietool.probes.common.checks import check
 from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import no_access
 from pcietool.probes.litmus.config import Placement, TrialsConfig
@@ -236,10 +237,8 @@ def _control(machine: Machine, placement: Placement, config: TrialsConfig) -> Ro
     counts, _ = trials.run(CONTROL_TRIALS, config.timeout_s)
     trials.free()
     lost = sum(number for outcome, number in counts.items() if _is_sought(test, outcome))
-    return {
-        "name": "control: threads overlap",
-        "passed": lost > 0,
-        "severity": "warn",
-        "text": f"a load and a store by each of two threads lost an increment in {count(lost)} of"
-        f" {count(CONTROL_TRIALS)} trials",
-    }
+    text = (
+        f"a load and a store by each of two threads lost an increment in {count(lost)} of {count(CONTROL_TRIALS)}"
+        " trials"
+    )
+    return check("control: threads overlap", lost > 0, text, severity="warn")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pcietool.contract.results import Row, Status
+from pcietool.contract.results import Row
 from pcietool.machines.base import Machine
+from pcietool.probes.common.checks import check, control
 from pcietool.probes.common.injections import amount
 from pcietool.probes.common.world import World
 from pcietool.probes.signal.ping_pong import PingPong, PingPongMemory, Variant
@@ -35,12 +36,10 @@ def self_tests(memory: PingPongMemory, pairs: Sequence[Pair]) -> list[Row]:
     """All pairs at once with every polled value checked, and the same with something wrong, which must be noticed."""
     wrong = _wrong(memory, pairs, Injection.NONE)
     fine = f"{len(pairs)} pairs, {ROUNDS} rounds: no slot went back, every word right"
-    checks: list[Row] = [{"name": "values and payloads", "passed": not wrong, "text": "; ".join(wrong[:3]) or fine}]
-    controls = (("a wrong word", Injection.CORRUPT), ("a slot that goes back", Injection.BACK))
-    for name, injection in controls:
+    checks = [check("values and payloads", not wrong, "; ".join(wrong[:3]) or fine)]
+    for name, injection in (("a wrong word", Injection.CORRUPT), ("a slot that goes back", Injection.BACK)):
         caught = _wrong(memory, pairs[:1], injection)
-        text = caught[0] if caught else "nobody noticed"
-        checks.append({"name": f"control: {name} is caught", "passed": bool(caught), "text": text})
+        checks.append(control(f"{name} is caught", next(iter(caught), None), "nobody noticed"))
     return checks
 
 
@@ -80,12 +79,7 @@ def payload_check(wrong: Sequence[str], rows: Sequence[Row]) -> Row:
     sizes = sum(bool(row.get("payload_bytes")) for row in rows)
     more = f"; and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     fine = f"every word right in {sizes} sizes"
-    return {"name": "payloads", "passed": not wrong, "text": f"{wrong[0]}{more}" if wrong else fine}
-
-
-def guard_check(world: World) -> Row:
-    damage = world.damaged_guards()
-    return {"name": "guard words", "passed": not damage, "text": "; ".join(damage) or "untouched"}
+    return check("payloads", not wrong, f"{wrong[0]}{more}" if wrong else fine)
 
 
 def plausibility(machine: Machine, world: World, matrix: Sequence[Sequence[float | None]], floor: float) -> list[Row]:
@@ -96,14 +90,14 @@ def plausibility(machine: Machine, world: World, matrix: Sequence[Sequence[float
     if world.transport != "self":
         text = f"{micros(least)} µs at least, {micros(floor)} µs between two blocks of one GPU"
         beyond = text if least >= floor else f"{text}: faster than without a link is an error of measurement"
-        checks.append(_doubt("slower than inside one GPU", least >= floor, beyond))
+        checks.append(check("slower than inside one GPU", least >= floor, beyond, severity="warn"))
     if crosses_pcie(machine, world):
         low, high = PLAUSIBLE_PCIE_US
         believable = low <= least and most <= high
         text = f"{micros(least)} to {micros(most)} µs one way, believable from {low:g} to {high:g} µs"
         doubt = "an error of measurement" if least < low else "a slow link (width, speed, retries)"
         error = "" if believable else f": {doubt}, or the cost of a launch"
-        checks.append(_doubt("plausible for PCIe", believable, text + error))
+        checks.append(check("plausible for PCIe", believable, text + error, severity="warn"))
     return checks
 
 
@@ -111,17 +105,3 @@ def crosses_pcie(machine: Machine, world: World) -> bool:
     if world.transport == "peer":
         return all(machine.link(*pair).kind == "pcie" for pair in ((0, 1), (1, 0)))
     return world.transport == "host"
-
-
-def _doubt(name: str, passed: bool, text: str) -> Row:
-    return {"name": name, "passed": passed, "text": text, "severity": "warn"}
-
-
-def judge(checks: Sequence[Row]) -> tuple[Status, str | None]:
-    """(status, reason) of a result with these checks."""
-    failed = [check for check in checks if not check["passed"]]
-    failed.sort(key=lambda check: check.get("severity") == "warn")
-    if not failed:
-        return Status.PASS, None
-    status = Status.WARN if failed[0].get("severity") == "warn" else Status.FAIL
-    return status, f"{failed[0]['name']}: {failed[0]['text']}"

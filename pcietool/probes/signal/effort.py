@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pcietool.machines.base import Backend
+from pcietool.machines.base import Machine
+from pcietool.probes.common.effort import effort_for, split_rounds
 from pcietool.probes.common.options import MAX_ROUNDS
 from pcietool.probes.signal.config import LARGEST_PAYLOAD, SignalConfig
 from pcietool.probes.signal.ping_pong import Bulk
@@ -12,7 +13,7 @@ from pcietool.probes.signal.ping_pong import Bulk
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: much on a GPU, little where every instruction is emulated."""
+    """How much is measured."""
 
     rounds: int
     warmup: int
@@ -25,17 +26,18 @@ class Effort:
     """Of one launch under load: every byte of the load is emulated too."""
 
     @classmethod
-    def of(cls, backend: Backend, config: SignalConfig) -> Effort:
-        if backend == "cuda":
-            usual = cls(1000, 20, 9, LARGEST_PAYLOAD, (0, 1, 64), Bulk(32, 512, 65536, 128), MAX_ROUNDS)
-        else:
-            usual = cls(10, 2, 2, 1024, (0, 1, 64), Bulk(4, 64, 4096, 8), 3)
-        warmup = usual.warmup if config.warmup is None else config.warmup
+    def of(cls, machine: Machine, config: SignalConfig) -> Effort:
+        usual = effort_for(
+            machine,
+            cuda=cls(1000, 20, 9, LARGEST_PAYLOAD, (0, 1, 64), Bulk(32, 512, 65536, 128), MAX_ROUNDS),
+            emulated=cls(10, 2, 2, 1024, (0, 1, 64), Bulk(4, 64, 4096, 8), 3),
+            warmup=config.warmup,
+            launches=config.launches,
+        )
         total = config.iterations or usual.rounds
-        rounds = min(total, MAX_ROUNDS - warmup)
-        launches = max(config.launches or usual.launches, -(-total // rounds))
+        rounds, launches = split_rounds(total, MAX_ROUNDS - usual.warmup, usual.launches)
         largest = config.max_bytes or max(usual.largest_payload, config.min_bytes)
-        return replace(usual, rounds=rounds, warmup=warmup, launches=launches, largest_payload=largest)
+        return replace(usual, rounds=rounds, launches=launches, largest_payload=largest)
 
     def under_load(self) -> Effort:
         if self.rounds <= self.most_loaded_rounds:

@@ -13,11 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from pcietool.machines.base import Buffer, Kernel, Launch, on_device
-from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
 from pcietool.probes.signal.config import WORD, Load, Poll, Wait
 from pcietool.probes.signal.roles import FAULT, RESULT, ROLE, VECTOR, Kind, LaunchRecord, Pair, Role
-from pcietool.protocol.slots import GUARD_BYTES
 
 WAITS: dict[Wait, int] = {"acquire": 0, "relaxed-fence": 1, "acquire-polls": 2}
 
@@ -69,11 +67,10 @@ class PingPongMemory:
     `reached` is how far its slots have counted: whoever runs next continues there, never anew.
     """
 
-    def __init__(self, world: World, most_payload: int, bulk: Bulk, deadline_s: float) -> None:
+    def __init__(self, world: World, most_payload: int, bulk: Bulk) -> None:
         self.world = world
         self.machine = world.machine
         self.bulk = bulk
-        self.deadline_s = deadline_s
         self.most_payload = max(most_payload, MIN_PAYLOAD)
         self.reached = 0
         ranks = range(world.size)
@@ -105,7 +102,7 @@ class PingPongMemory:
     def _signal(self, writer: int, owner: int, way: int, poll: Poll) -> _Signal:
         """The slot and payload by which `writer` tells `owner`; `way`: 0 there, 1 back."""
         home, row = (owner, 1 + way) if poll == "local" else (writer, 3 + 2 * owner + way)
-        slot = self.world.slots[home].address + GUARD_BYTES + self.world.slot_map.offset(row, writer)
+        slot = self.world.slot(home, row, writer).address
         payload = self._payloads[owner].address + (way * self.world.size + writer) * self.most_payload
         return _Signal(writer, row, slot, payload)
 
@@ -216,7 +213,7 @@ class PingPong:
         launches = [
             blocks.launch(self.kernel, self.threads, memory.reached, self.rounds, self.words) for blocks in self._blocks
         ]
-        finished(memory.machine.run(launches, memory.deadline_s), during)
+        memory.world.run(launches, during)
         memory.reached += max(self.rounds, 1)
         record = LaunchRecord([role for blocks in self._blocks for role in blocks.roles])
         for blocks in self._blocks:

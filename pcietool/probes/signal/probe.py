@@ -6,21 +6,19 @@ right (`checks`).
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any
+from typing import Any, TypeAlias
 
 from pcietool.contract.results import Observer, ProbeResult, Row
 from pcietool.machines.base import Machine
-from pcietool.probes.common.injections import survived
+from pcietool.probes.common.checks import guard_check, judge, survived
 from pcietool.probes.common.options import Transport
-from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import SELF_RANKS, World, runnable
+from pcietool.probes.common.runner import Case, run_transports
+from pcietool.probes.common.world import SELF_RANKS, World
 from pcietool.probes.signal import checks
 from pcietool.probes.signal.config import SignalConfig
 from pcietool.probes.signal.effort import Effort
 from pcietool.probes.signal.ping_pong import PingPongMemory, slot_rows
 from pcietool.probes.signal.trials import (
-    Trial,
     TrialRunner,
     base_trial,
     every_pair,
@@ -43,28 +41,25 @@ PLACES: dict[Transport, str] = {
 }
 
 
+SignalCase: TypeAlias = Case[SignalConfig, Effort]
+
+
 def run(machine: Machine, config: SignalConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
-
-    def measure(transport: Transport, result: ProbeResult) -> None:
-        _measure(machine, transport, config, observer, result)
 
     def method(transport: Transport) -> str:
         return f"{METHOD}\n{PLACES[transport]}"
 
-    return run_each(NAME, runnable(machine, config.transport), method, measure, observer)
+    return run_transports(NAME, machine, config, observer, method, lambda _: Effort.of(machine, config), _measure)
 
 
-def _measure(
-    machine: Machine, transport: Transport, config: SignalConfig, observer: Observer, result: ProbeResult
-) -> None:
+def _measure(case: SignalCase) -> None:
     """Raises Hung."""
-    effort = Effort.of(machine.backend, config)
-    result.effort = asdict(effort)
-    memory = _memory(machine, transport, effort, config)
+    config, effort, result = case.config, case.effort, case.result
+    memory = _memory(case, case.transport)
     world = memory.world
     base = base_trial(config, world)
-    runner = TrialRunner(memory, effort, result, observer)
+    runner = TrialRunner(memory, effort, result, case.observer)
     if config.inject:
         runner.wrong += checks.inject(memory, config.inject, base.pairs[0])
         result.checks.append(survived(config.inject))
@@ -73,33 +68,32 @@ def _measure(
     result.rows += pair_rows
     result.rows += runner.compare(variations(base, config, effort, world))
     if config.loads:
-        loaded = TrialRunner(memory, effort.under_load(), result, observer)
+        loaded = TrialRunner(memory, effort.under_load(), result, case.observer)
         result.rows += loaded.compare([base, *under_load(base, config, world)])[1:]
         runner.wrong += loaded.wrong
-    if transport == "peer" and "remote" in config.polls:
+    if case.transport == "peer" and "remote" in config.polls:
         result.rows += runner.remote_pollers(base.pairs[0])
     result.checks += checks.self_tests(memory, ordered_pairs(world))
-    floor = _floor(machine, base, effort, config, result, observer)
-    result.checks += [checks.payload_check(runner.wrong, result.rows), checks.guard_check(world)]
-    result.checks += checks.plausibility(machine, world, result.matrix["cells"], floor)
+    floor = _floor(case)
+    result.checks += [checks.payload_check(runner.wrong, result.rows), guard_check(world)]
+    result.checks += checks.plausibility(case.machine, world, result.matrix["cells"], floor)
     memory.free()
     world.free()
-    result.status, result.reason = checks.judge(result.checks)
+    result.status, result.reason = judge(result.checks)
     result.verdict = _verdict(result, pair_rows)
 
 
-def _memory(machine: Machine, transport: Transport, effort: Effort, config: SignalConfig) -> PingPongMemory:
-    ranks = SELF_RANKS if transport == "self" else len(machine.devices)
-    world = World.build(machine, transport, ranks, rows=slot_rows(ranks))
-    return PingPongMemory(world, effort.largest_payload, effort.bulk, config.timeout_s)
+def _memory(case: SignalCase, transport: Transport) -> PingPongMemory:
+    ranks = SELF_RANKS if transport == "self" else case.ranks
+    world = World.build(case.machine, transport, ranks, slot_rows(ranks), case.config.timeout_s)
+    return PingPongMemory(world, case.effort.largest_payload, case.effort.bulk)
 
 
-def _floor(
-    machine: Machine, base: Trial, effort: Effort, config: SignalConfig, result: ProbeResult, observer: Observer
-) -> float:
+def _floor(case: SignalCase) -> float:
     """One way between two blocks of one GPU, in us, which no link can beat. Raises Hung."""
-    memory = _memory(machine, "self", effort, config)
-    [row] = TrialRunner(memory, effort, result, observer).compare([base_trial(config, memory.world)])
+    memory = _memory(case, "self")
+    runner = TrialRunner(memory, case.effort, case.result, case.observer)
+    [row] = runner.compare([base_trial(case.config, memory.world)])
     memory.free()
     memory.world.free()
     median: float = row["one_way_us_p50"]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Machine
+from pcietool.probes.common.effort import effort_for
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import SELF_RANKS
 from pcietool.probes.verify.config import VerifyConfig
@@ -31,7 +32,7 @@ MOST_PIECE_BYTES = 32 * 1024
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is sent how often: little where every instruction is emulated."""
+    """How much is sent how often."""
 
     ranks: int
     rows: int
@@ -48,28 +49,23 @@ class Effort:
     @classmethod
     def of(cls, machine: Machine, config: VerifyConfig, transport: Transport) -> Effort:
         """Raises UsageError for experts that do not fit the ranks, or rows that do not fit the experts."""
-        on_gpus = machine.backend == "cuda"
         ranks = SELF_RANKS if transport == "self" else len(machine.devices)
-        rows = config.rows or (64 if on_gpus else 2)
         experts = config.experts or 2 * ranks
-        if experts > ranks * rows:
-            raise UsageError(f"--experts {experts}: {ranks} ranks with {rows} rows each have only {ranks * rows} rows;"
-                             " use fewer experts or more --rows")  # fmt: skip
+        fixed = {"ranks": ranks, "choices": CHOICES, "experts_a_rank": experts // ranks, "chunk_rows": ARTICLE_CHUNK,
+                 "iterations": config.iterations}  # fmt: skip
+        effort = effort_for(
+            machine,
+            cuda=cls(rows=64, row_bytes=2048, threads=128, producers=8, consumers=4, gates=4, **fixed),
+            emulated=cls(rows=2, row_bytes=256, threads=16, producers=2, consumers=1, gates=1, **fixed),
+            rows=config.rows,
+            row_bytes=config.row_bytes,
+        )
+        if experts > ranks * effort.rows:
+            raise UsageError(f"--experts {experts}: {ranks} ranks with {effort.rows} rows each have only"
+                             f" {ranks * effort.rows} rows; use fewer experts or more --rows")  # fmt: skip
         if experts % ranks:
             raise UsageError(f"--experts {experts}: must be a multiple of the {ranks} ranks, which share them evenly")
-        return cls(
-            ranks=ranks,
-            rows=rows,
-            choices=CHOICES,
-            experts_a_rank=experts // ranks,
-            row_bytes=config.row_bytes or (2048 if on_gpus else 256),
-            chunk_rows=ARTICLE_CHUNK,
-            threads=128 if on_gpus else 16,
-            producers=8 if on_gpus else 2,
-            consumers=4 if on_gpus else 1,
-            gates=4 if on_gpus else 1,
-            iterations=config.iterations,
-        )
+        return effort
 
     def workload(self, seed: int) -> Workload:
         return Workload(self.ranks, self.rows, self.choices, self.experts_a_rank, seed)

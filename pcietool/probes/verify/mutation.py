@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice, permutations, product
+from typing import TypeAlias
 
-from pcietool.contract.results import Observer, ProbeResult, Row, Status
+from pcietool.contract.results import Row, Status
 from pcietool.machines.base import CopyStream, Machine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.options import Transport
+from pcietool.probes.common.runner import Case
 from pcietool.probes.verify.config import ROUTED, VerifyConfig
 from pcietool.probes.verify.effort import STARTS, Effort
 from pcietool.probes.verify.mutants import MUTANTS, Mutant
@@ -27,7 +29,7 @@ data. On idle links weak faults of messages hardly ever show."""
 BURST = 500
 LATE_NS = 200_000
 """Longer than a consumer needs for a whole chunk, in host memory too."""
-TIMEOUT_S = 0.2
+MUTANT_DEADLINE_S = 0.2
 """Most mutants that hang do so for ever; no honest wait takes that long."""
 EQUIVALENT_STEP = 5
 """Of all tries, every fifth: each point, both first sequence numbers, and most ranks come up."""
@@ -35,30 +37,27 @@ NOT_SENSITIVE = "not sensitive here"
 BULK_NEEDS = (9, 0)
 
 
-def prove_checks(
-    machine: Machine,
-    transport: Transport,
-    config: VerifyConfig,
-    effort: Effort,
-    observer: Observer,
-    result: ProbeResult,
-) -> None:
+VerifyCase: TypeAlias = Case[VerifyConfig, Effort]
+
+
+def prove_checks(case: VerifyCase) -> None:
     """One row a mutant. Raises Hung only where a kernel does not even end by its own deadline."""
-    runners = {"any": TrialRunner(machine, transport, effort, config.seed)}
+    machine, config, result = case.machine, case.config, case.result
+    runners = {"any": TrialRunner(machine, case.transport, case.effort, config.seed, config.timeout_s)}
     if reason := _failure(runners["any"], config):
         result.status, result.verdict, result.reason = Status.FAIL, "no mutant says anything here", reason
         runners["any"].free()
         return
     weakest = machine.in_random_order(config.seed)
     if weakest is not None:
-        runners["weak"] = TrialRunner(weakest, transport, effort, config.seed)
+        runners["weak"] = TrialRunner(weakest, case.transport, case.effort, config.seed, config.timeout_s)
     traffic = Traffic(runners["any"].world, "none" if weakest or machine.missing("copy_engine") else "all")
     for mutant in MUTANTS:
         if mutant.entry not in config.chosen_entries:
             continue
-        observer.progress(f"{transport}: {mutant.entry}: {mutant.name}")
+        case.progress(f"{mutant.entry}: {mutant.name}")
         runner = runners.get(mutant.order, runners["any"])
-        result.rows.append(_row(mutant, machine, transport, runner, traffic.streams(), weakest is not None))
+        result.rows.append(_row(mutant, machine, case.transport, runner, traffic.streams(), weakest is not None))
     if not machine.stuck:
         traffic.free()
         for runner in runners.values():
@@ -71,7 +70,7 @@ def prove_checks(
 def _failure(runner: TrialRunner, config: VerifyConfig) -> str | None:
     """What is wrong where nothing was broken: a machine that fails by itself would kill every mutant. Raises Hung."""
     for entry in config.chosen_entries:
-        report = runner.run(runner.entry(entry, None), Trial(ITERATIONS), config.timeout_s)
+        report = runner.run(runner.entry(entry, None), Trial(ITERATIONS))
         if report.hang:
             raise Hung(report.hang, f"{entry} as it is: no mutant says anything here")
         if report.findings:
@@ -103,7 +102,7 @@ def _row(
     for trial in (*_tries(mutant, runner.effort.ranks), *_bursts(mutant, emulated)):
         row["tries"] += 1
         streams = () if trial.late else traffic
-        report = runner.run(runner.entry(mutant.entry, mutant.distribution), trial, TIMEOUT_S, streams)
+        report = runner.run(runner.entry(mutant.entry, mutant.distribution), trial, streams, MUTANT_DEADLINE_S)
         if report.hang and report.hang.limit == "host join timeout":
             raise Hung(report.hang, f"{mutant.entry}: {mutant.name}")
         if report.findings:

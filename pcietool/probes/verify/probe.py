@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
 from itertools import cycle
 
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import Machine
+from pcietool.probes.common.checks import check, judge
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.injections import amount
 from pcietool.probes.common.options import Transport
-from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import runnable
+from pcietool.probes.common.runner import run_transports
 from pcietool.probes.verify.config import ROUTED, EntryName, VerifyConfig
 from pcietool.probes.verify.effort import Effort
-from pcietool.probes.verify.mutation import prove_checks
+from pcietool.probes.verify.mutation import VerifyCase, prove_checks
 from pcietool.probes.verify.traffic import Traffic
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Trial
 from pcietool.probes.verify.trial_runner import TrialRunner
@@ -51,29 +50,18 @@ MUTANTS_METHOD = (
 
 def run(machine: Machine, config: VerifyConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
+    method, measure = (MUTANTS_METHOD, prove_checks) if config.mutants else (METHOD, _prove)
 
-    def measure(transport: Transport, result: ProbeResult) -> None:
-        effort = Effort.of(machine, config, transport)
-        result.effort = asdict(effort)
-        if config.mutants:
-            prove_checks(machine, transport, config, effort, observer, result)
-        else:
-            _prove(machine, transport, config, effort, observer, result)
+    def effort(transport: Transport) -> Effort:
+        return Effort.of(machine, config, transport)
 
-    method = MUTANTS_METHOD if config.mutants else METHOD
-    return run_each(NAME, runnable(machine, config.transport), lambda transport: method, measure, observer)
+    return run_transports(NAME, machine, config, observer, lambda _: method, effort, measure)
 
 
-def _prove(
-    machine: Machine,
-    transport: Transport,
-    config: VerifyConfig,
-    effort: Effort,
-    observer: Observer,
-    result: ProbeResult,
-) -> None:
+def _prove(case: VerifyCase) -> None:
     """Raises Hung."""
-    runner = TrialRunner(machine, transport, effort, config.seed)
+    config, result, rows = case.config, case.result, case.result.rows
+    runner = TrialRunner(case.machine, case.transport, case.effort, config.seed, config.timeout_s)
     traffic = Traffic(runner.world, config.load)
     pairs: list[tuple[EntryName, Distribution | None]] = [
         (entry, distribution)
@@ -81,28 +69,24 @@ def _prove(
         for distribution in (config.chosen_distributions if entry in ROUTED else (None,))
     ]
     if not config.inject:
-        observer.progress(f"{transport}: are errors found?")
+        case.progress("are errors found?")
         result.checks.extend(_controls(runner, config))
-    rows = result.rows
     ends = time.monotonic() + (config.soak_s or 0)
     for number, (entry, distribution) in enumerate(cycle(pairs)):
         if number >= len(pairs) and (time.monotonic() > ends or any(row["found"] for row in rows)):
             break
         if number < len(pairs):
-            rows.append(_row(entry, distribution, effort.launches()))
+            rows.append(_row(entry, distribution, case.effort.launches()))
         row = rows[number % len(pairs)]
-        observer.progress(f"{transport}: {row['name']}")
+        case.progress(row["name"])
         _prove_row(runner, traffic, entry, distribution, config, row)
     traffic.free()
     runner.free()
     result.checks.extend(_checks(rows))
+    result.status, result.reason = judge(result.checks)
     result.verdict = _verdict(rows)
-    failed = [row for row in rows if row["found"]]
-    unfit = [check for check in result.checks if not check["passed"]]
-    if failed:
-        result.status, result.reason = Status.FAIL, f"{failed[0]['name']}: {failed[0]['found']}"
-    elif unfit:
-        result.status, result.reason = Status.FAIL, f"{unfit[0]['name']}: {unfit[0]['text']}"
+    if failed := next((row for row in rows if row["found"]), None):
+        result.status, result.reason = Status.FAIL, f"{failed['name']}: {failed['found']}"
 
 
 def _row(entry: EntryName, distribution: Distribution | None, launches: Sequence[tuple[int, int]]) -> Row:
@@ -134,7 +118,7 @@ def _prove_row(
     make = runner.entry(entry, distribution)
     for start, iterations in runner.effort.launches():
         trial = Trial(iterations, start, _late(config.inject), _corruption(config.inject))
-        report = runner.run(make, trial, config.timeout_s, traffic.streams())
+        report = runner.run(make, trial, traffic.streams())
         row["status"] = row["status"] or Status.PASS.value
         if report.launched:
             row["launches"] += 1
@@ -155,16 +139,13 @@ def _controls(runner: TrialRunner, config: VerifyConfig) -> Iterator[Row]:
     """What must be found wrong: else this program could not see it."""
     entry: EntryName = next((name for name in config.chosen_entries if name in ROUTED), config.chosen_entries[0])
     make = runner.entry(entry, "all-remote" if entry in ROUTED else None)
-    for kind, (name, check) in CONTROLS.items():
+    for kind, (name, finder) in CONTROLS.items():
         if kind in NEED_TABLES and entry not in ROUTED:
             continue
-        report = runner.run(make, Trial(1, corruption=Corruption(kind)), config.timeout_s)
+        report = runner.run(make, Trial(1, corruption=Corruption(kind)))
         found = report.findings[0] if report.findings else None
-        yield {
-            "name": f"control: one wrong {name} is found",
-            "passed": found is not None and found.check == check,
-            "text": found.text if found else f"{entry}: nothing was found",
-        }
+        text = found.text if found else f"{entry}: nothing was found"
+        yield check(f"control: one wrong {name} is found", found is not None and found.check == finder, text)
 
 
 def _checks(rows: list[Row]) -> Iterator[Row]:
@@ -177,11 +158,11 @@ def _checks(rows: list[Row]) -> Iterator[Row]:
         "guards": "guard words are untouched",
     }
     launched = any(row["launches"] for row in rows)
-    for check, name in names.items():
-        first = next((row for row in rows if check in row["found_by_check"]), None)
-        text = f"{first['name']}: {first['found_by_check'][check]}" if first else f"rows of the table: {len(rows)}"
-        if first or launched or check == "table":  # what was not launched left nothing to compare
-            yield {"name": name, "passed": first is None, "text": text}
+    for finder, name in names.items():
+        first = next((row for row in rows if finder in row["found_by_check"]), None)
+        text = f"{first['name']}: {first['found_by_check'][finder]}" if first else f"rows of the table: {len(rows)}"
+        if first or launched or finder == "table":  # what was not launched left nothing to compare
+            yield check(name, first is None, text)
 
 
 def _corruption(inject: str | None) -> Corruption | None:

@@ -35,11 +35,12 @@ PUSHES: Mapping[EntryName, Callable[[EntryMemory, int, Size, Routing], Entry]] =
 class TrialRunner:
     """Runs trials on one transport; keeps the slots, and frees everything else after each trial."""
 
-    def __init__(self, machine: Machine, transport: Transport, effort: Effort, seed: int) -> None:
+    def __init__(self, machine: Machine, transport: Transport, effort: Effort, seed: int, deadline_s: float) -> None:
+        """`deadline_s`: of a launch. Raises Hung."""
         self.machine = machine
         self.effort = effort
         self._seed = seed
-        self.world = World.build(machine, transport, effort.ranks, FIRST_ROW + effort.most_chunks)
+        self.world = World.build(machine, transport, effort.ranks, FIRST_ROW + effort.most_chunks, deadline_s)
 
     def entry(self, name: EntryName, distribution: Distribution | None) -> MakeEntry:
         """How to build an entry for a number of iterations; those that need a routing get a uniform one by default."""
@@ -49,8 +50,11 @@ class TrialRunner:
         size = self.effort.size_for(dispatched(routing, self.effort.chunk_rows, 1).capacity)
         return lambda memory, iterations: PUSHES[name](memory, iterations, size, routing)
 
-    def run(self, make: MakeEntry, trial: Trial, timeout_s: float, traffic: tuple[CopyStream, ...] = ()) -> Report:
-        """Every check, in the order in which they explain each other. Wrong tables are not launched."""
+    def run(
+        self, make: MakeEntry, trial: Trial, traffic: tuple[CopyStream, ...] = (), deadline_s: float | None = None
+    ) -> Report:
+        """Every check, in the order in which they explain each other. Wrong tables are not launched. `deadline_s`:
+        another than usual."""
         memory = EntryMemory(self.machine, self.world)
         report = Report()
         try:
@@ -60,7 +64,7 @@ class TrialRunner:
             report.findings += [*entry.wrong_tables(), *wrong_slot_map(entry)]
             if report.findings:
                 return report
-            outcome = self.machine.run(entry.launches(trial), timeout_s, copy_streams=traffic)
+            outcome = self.machine.run(entry.launches(trial), deadline_s or self.world.deadline_s, (), traffic)
             report.launched, report.hang = True, outcome.hang
             if trial.corruption and not outcome.hang:
                 damage(entry, trial.corruption)

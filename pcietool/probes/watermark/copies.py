@@ -8,11 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pcietool.machines.base import Buffer, CopyStream, StreamCopy, StreamWrite
-from pcietool.machines.base import Part as BufferPart
+from pcietool.machines.base import Buffer, CopyStream, Part, StreamCopy, StreamWrite
 from pcietool.probes.common.world import World
 from pcietool.protocol.chunks import ChunkPlan
-from pcietool.protocol.slots import GUARD_BYTES, SLOT_STRIDE
 
 Injection = Literal["none", "swap", "early", "drop"]
 """What goes wrong on purpose, as in kernels/watermark.cu."""
@@ -63,8 +61,7 @@ class EngineCopies:
         nbytes = len(rows) * self.row_bytes
         start = (self.producer * plan.rows + rows.start) * self.row_bytes
         source_start = (source_shift(self.consumer, sequence) + rows.start) * self.row_bytes
-        return StreamCopy(BufferPart(self.data, start, nbytes), BufferPart(self.source, source_start, nbytes), nbytes)
+        return StreamCopy(Part(self.data, start, nbytes), Part(self.source, source_start, nbytes), nbytes)
 
     def _signal(self, chunk: int, sequence: int) -> StreamWrite:
-        start = GUARD_BYTES + self.world.slot_map.offset(FIRST_ROW + chunk, self.producer)
-        return StreamWrite(BufferPart(self.world.slots[self.consumer], start, SLOT_STRIDE), sequence)
+        return StreamWrite(self.world.slot(self.consumer, FIRST_ROW + chunk, self.producer), sequence)

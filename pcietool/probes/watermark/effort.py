@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Machine
+from pcietool.probes.common.effort import effort_for
 from pcietool.probes.watermark.config import DTYPE_BYTES, Path, WatermarkConfig
 from pcietool.probes.watermark.streams import Shape
 from pcietool.protocol.chunks import Count, parse_counts
@@ -18,7 +19,7 @@ DEFAULT_CHUNKS: tuple[Count, ...] = (1, 8, 16, 64, 256, "all")
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is pushed how often: what fills a link on a GPU, little where every instruction is emulated."""
+    """How much is pushed how often: on a GPU what fills a link."""
 
     shape: Shape
     usual_sms: tuple[Count, ...]
@@ -41,12 +42,13 @@ class Effort:
             groups=config.groups,
             consumer_blocks=max(1, fewest_sms // 4) if on_gpus else 2,
         )
-        return cls(
-            shape,
-            usual_sms=(4, 8, 16, 32, 64, "all") if on_gpus else (4,),
-            paths=config.paths or (("vector", "bulk", "engine") if on_gpus else ("vector", "engine")),
-            repeats=config.iterations or (9 if on_gpus else 2),
-            warmup=(2 if on_gpus else 0) if config.warmup is None else config.warmup,
+        return effort_for(
+            machine,
+            cuda=cls(shape, (4, 8, 16, 32, 64, "all"), ("vector", "bulk", "engine"), repeats=9, warmup=2),
+            emulated=cls(shape, (4,), ("vector", "engine"), repeats=2, warmup=0),
+            paths=config.paths or None,
+            repeats=config.iterations,
+            warmup=config.warmup,
         )
 
 

@@ -5,22 +5,23 @@ Each push with signals is compared with the same copy without any, in turns. Mus
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.errors import CompileError, PtxError, UsageError
 from pcietool.machines.base import Machine
+from pcietool.probes.common.checks import check, control, guard_check
+from pcietool.probes.common.checks import judge as judge_checks
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.injections import amount
-from pcietool.probes.common.options import Transport
-from pcietool.probes.common.runner import run_each
-from pcietool.probes.common.world import SELF_RANKS, runnable
+from pcietool.probes.common.runner import Case, run_transports
 from pcietool.probes.watermark.config import Path, WatermarkConfig
 from pcietool.probes.watermark.copies import FIRST_ROW, Injection
 from pcietool.probes.watermark.effort import Effort, chunk_sizes, sm_counts
-from pcietool.probes.watermark.pushing import Pushed, Pusher, StorePath
+from pcietool.probes.watermark.pushing import Pushed, Pusher, StorePath, WrongRow
 from pcietool.protocol.chunks import ARTICLE_CHUNK, ChunkPlan
 from pcietool.stats import median_interval, paired_ratio
 from pcietool.units import gb_per_s
@@ -43,32 +44,30 @@ METHOD = (
 )
 
 
+WatermarkCase: TypeAlias = Case[WatermarkConfig, Effort]
+
+
 def run(machine: Machine, config: WatermarkConfig, observer: Observer) -> list[ProbeResult]:
     """One result a transport. A transport asked for by name that cannot run raises UsageError."""
-
-    def measure(transport: Transport, result: ProbeResult) -> None:
-        _measure(machine, transport, config, observer, result)
-
     method = METHOD.format(pattern=config.pattern)
-    return run_each(NAME, runnable(machine, config.transport), lambda transport: method, measure, observer)
+    return run_transports(
+        NAME, machine, config, observer, lambda _: method, lambda _: Effort.of(machine, config), _measure
+    )
 
 
-def _measure(
-    machine: Machine, transport: Transport, config: WatermarkConfig, observer: Observer, result: ProbeResult
-) -> None:
+def _measure(case: WatermarkCase) -> None:
     """Raises Hung."""
-    effort = Effort.of(machine, config)
-    result.effort = asdict(effort)
-    shape = effort.shape
-    chunks = chunk_sizes(config, shape.rows)
-    several = SELF_RANKS if transport == "self" else len(machine.devices)
-    world = 2 if config.pattern == "one-to-one" else several
-    most_chunks = ChunkPlan(shape.rows, min(*chunks, ARTICLE_CHUNK), 1).chunks  # the controls push such chunks too
-    pusher = Pusher(machine, transport, config.pattern, world, shape, most_chunks, config.seed)
-    measurement = PushMeasurement(pusher, config, effort, observer, result)
+    config, effort, result = case.config, case.effort, case.result
+    chunks = chunk_sizes(config, effort.shape.rows)
+    world = 2 if config.pattern == "one-to-one" else case.ranks
+    most_chunks = ChunkPlan(effort.shape.rows, min(*chunks, ARTICLE_CHUNK), 1).chunks  # the controls push such chunks
+    pusher = Pusher(
+        case.machine, case.transport, config.pattern, world, effort.shape, most_chunks, config.seed, config.timeout_s
+    )
+    measurement = PushMeasurement(case, pusher)
     try:
         for path in effort.paths:
-            reason = why_not(machine, pusher, path)
+            reason = why_not(case.machine, pusher, path)
             if reason:
                 result.rows.append({"path": path, "gb_per_s": None, "reason": f"{path}: {reason}"})
                 continue
@@ -78,13 +77,13 @@ def _measure(
                 for chunk_rows in chunks:
                     measurement.measure_engine(chunk_rows)
                 continue  # no SMs to vary
-            for sms in sm_counts(config, effort, pusher.most_sms(), machine):
+            for sms in sm_counts(config, effort, pusher.most_sms(), case.machine):
                 for chunk_rows in chunks:
                     measurement.measure(path, sms, chunk_rows)
         if measurement.measured:
-            result.checks += [*measurement.controls(), _guards(pusher)]
-    except Hung as stopped:
-        raise _with_chunk(stopped, measurement.pushing) from stopped
+            result.checks += [*measurement.controls(), guard_check(pusher.world)]
+    except Hung as hung:
+        raise _with_chunk(hung, measurement.pushing) from hung
     pusher.free()
     result.status, result.verdict, result.reason = judge(result.rows, result.checks)
 
@@ -114,15 +113,13 @@ def why_not(machine: Machine, pusher: Pusher, path: Path) -> str | None:
 class PushMeasurement:
     """What is pushed on one transport, and what came of it so far."""
 
+    case: WatermarkCase
     pusher: Pusher
-    config: WatermarkConfig
-    effort: Effort
-    observer: Observer
-    result: ProbeResult
     pushing: ChunkPlan | None = None
     """What a hang would be in the middle of."""
 
     def __post_init__(self) -> None:
+        self.config, self.effort, self.result = self.case.config, self.case.effort, self.case.result
         self._engine_rate, self._engine_reason = self._copy_engine()
 
     @property
@@ -136,11 +133,11 @@ class PushMeasurement:
     def measure(self, path: StorePath, sms: int, chunk_rows: int) -> None:
         """One row: launches with and without signals take turns, so that drift hits both alike."""
         plan = self.pushing = self.plan(sms, chunk_rows)
-        self.observer.progress(f"{self.result.transport}: {path}, {sms} SMs, chunks of {chunk_rows} rows")
+        self.case.progress(f"{path}, {sms} SMs, chunks of {chunk_rows} rows")
         rounds = []
         for _ in range(self.effort.warmup + self.effort.repeats):
-            plain = self.pusher.push(path, plan, sms, self.config.timeout_s, signals=False)
-            rounds.append((plain, self.pusher.push(path, plan, sms, self.config.timeout_s)))
+            plain = self.pusher.push(path, plan, sms, signals=False)
+            rounds.append((plain, self.pusher.push(path, plan, sms)))
         figures = self._figures(rounds[self.effort.warmup :], f"{path}/{sms} SMs/{chunk_rows} rows")
         self._add_row(path, sms, plan, [signalled for _, signalled in rounds], figures)
 
@@ -151,9 +148,9 @@ class PushMeasurement:
             reason = f"engine: the host cannot submit {plan.chunks} copies within --timeout {self.config.timeout_s:g}"
             self.result.rows.append({"path": "engine", "gb_per_s": None, "reason": f"{reason}; use larger --chunks"})
             return
-        self.observer.progress(f"{self.result.transport}: copy engine, chunks of {chunk_rows} rows")
+        self.case.progress(f"copy engine, chunks of {chunk_rows} rows")
         launches = self.effort.warmup + self.effort.repeats
-        rounds = [self.pusher.push_by_engine(plan, self.config.timeout_s) for _ in range(launches)]
+        rounds = [self.pusher.push_by_engine(plan) for _ in range(launches)]
         figures = self._common_figures(rounds[self.effort.warmup :], f"engine/{chunk_rows} rows")
         no_sms = {
             "sm_copy_gb_per_s": None,
@@ -237,7 +234,7 @@ class PushMeasurement:
 
     def controls(self) -> list[Row]:
         """Pushes that must be found wrong: else this program could not see wrong data."""
-        self.observer.progress(f"{self.result.transport}: are wrong data seen?")
+        self.case.progress("are wrong data seen?")
         by_kernels = [row for row in self.measured if row["path"] != "engine"]
         checks = self._kernel_controls(max(by_kernels, key=lambda row: row["gb_per_s"])) if by_kernels else []
         return checks + ([self._engine_control()] if len(by_kernels) < len(self.measured) else [])
@@ -245,36 +242,23 @@ class PushMeasurement:
     def _engine_control(self) -> Row:
         rows = min(CONTROL_ROWS, self.pusher.shape.rows)
         plan = self.pushing = ChunkPlan(rows, min(ARTICLE_CHUNK, rows), min(ARTICLE_CHUNK, rows))
-        early = self.pusher.push_by_engine(plan, self.config.timeout_s, injection="early").wrong
-        return {
-            "name": "control: stream writes before the copies are found",
-            "passed": early is not None,
-            "text": str(early or "nothing was found"),
-        }
+        early = self.pusher.push_by_engine(plan, injection="early").wrong
+        return control("stream writes before the copies are found", early)
 
     def _kernel_controls(self, best: Row) -> list[Row]:
         rows = min(CONTROL_ROWS, best["rows"])
         plan = self.pushing = replace(self.plan(best["sms"], min(ARTICLE_CHUNK, rows)), rows=rows)
         row = rows // 2
         swapped = self._push_wrong(best, plan, "swap", row)
-        early = self._push_wrong(best, plan, "early", 0)
+        text = str(swapped or "nothing was found")
+        only_that = swapped is not None and (swapped.row, swapped.wrong_rows) == (row, 1)
         return [
-            {
-                "name": "control: two words that changed places are found",
-                "passed": swapped.wrong is not None and (swapped.wrong.row, swapped.wrong.wrong_rows) == (row, 1),
-                "text": str(swapped.wrong or "nothing was found"),
-            },
-            {
-                "name": "control: signals before the data are found",
-                "passed": early.wrong is not None,
-                "text": str(early.wrong or "nothing was found"),
-            },
+            check("control: two words that changed places are found", only_that, text),
+            control("signals before the data are found", self._push_wrong(best, plan, "early", 0)),
         ]
 
-    def _push_wrong(self, row: Row, plan: ChunkPlan, injection: Injection, injected: int) -> Pushed:
-        return self.pusher.push(
-            row["path"], plan, row["sms"], self.config.timeout_s, injection=injection, injected=injected
-        )
+    def _push_wrong(self, row: Row, plan: ChunkPlan, injection: Injection, injected: int) -> WrongRow | None:
+        return self.pusher.push(row["path"], plan, row["sms"], injection=injection, injected=injected).wrong
 
     def inject(self, path: Path, chunks: list[int]) -> None:
         """A chunk that is never published; raises Hung."""
@@ -284,9 +268,9 @@ class PushMeasurement:
         if dropped >= plan.chunks:
             raise UsageError(f"--inject drop-chunk={dropped}: chunks are numbered 0 to {plan.chunks - 1} here")
         if path == "engine":
-            self.pusher.push_by_engine(plan, self.config.timeout_s, injection="drop", injected=dropped)
+            self.pusher.push_by_engine(plan, injection="drop", injected=dropped)
         else:
-            self.pusher.push(path, plan, sms, self.config.timeout_s, injection="drop", injected=dropped)
+            self.pusher.push(path, plan, sms, injection="drop", injected=dropped)
 
 
 def _chunk_text(plan: ChunkPlan) -> str:
@@ -294,20 +278,15 @@ def _chunk_text(plan: ChunkPlan) -> str:
     return f"{plan.chunk_rows} ({', '.join(notes)})" if notes else str(plan.chunk_rows)
 
 
-def _guards(pusher: Pusher) -> Row:
-    damage = pusher.world.damaged_guards()
-    return {"name": "guard words", "passed": not damage, "text": "; ".join(damage) or "untouched"}
-
-
-def _with_chunk(stopped: Hung, pushing: ChunkPlan | None) -> Hung:
+def _with_chunk(hung: Hung, pushing: ChunkPlan | None) -> Hung:
     """Also says which chunk and rows the first missing slot stands for."""
-    first = next((r for r in stopped.hang.records if r.reason == "deadline" and r.row >= FIRST_ROW), None)
+    first = next((r for r in hung.hang.records if r.reason == "deadline" and r.row >= FIRST_ROW), None)
     if first is None or pushing is None:
-        return stopped
+        return hung
     chunk = first.row - FIRST_ROW
     rows = pushing.rows_of(chunk)
     missing = f"chunk {chunk} (rows {rows.start} to {rows.stop - 1}) from rank {first.col} was never published"
-    return Hung(stopped.hang, f"{stopped.during}: {missing}")
+    return Hung(hung.hang, f"{hung.during}: {missing}")
 
 
 # -- what it means ----------------------------------------------------------------------------------------------------
@@ -329,10 +308,8 @@ def judge(rows: list[Row], checks: list[Row]) -> tuple[Status, str, str | None]:
         if not row["correct"]:
             where = f"{row['path']}, {row['sms']} SMs, {row['chunk_rows']}-row chunks"
             return Status.FAIL, verdict, f"{where}: {row['wrong']}; this path loses or reorders writes"
-    for check in checks:
-        if not check["passed"]:
-            return Status.FAIL, verdict, f"{check['name']}: {check['text']}; no figure of this run can be trusted"
-    return Status.PASS, verdict, None
+    status, reason = judge_checks(checks)
+    return status, verdict, reason and f"{reason}; no figure of this run can be trusted"
 
 
 def smallest_good(rows: list[Row]) -> Row:

@@ -13,9 +13,8 @@ import numpy as np
 
 from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import Buffer, Kernel, Launch, Machine, on_device
-from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.options import Transport
-from pcietool.probes.common.world import World
+from pcietool.probes.common.world import DEADLINE_S, World
 from pcietool.probes.watermark.config import Path, Pattern
 from pcietool.probes.watermark.copies import FIRST_ROW, SHIFTS_A_CONSUMER, EngineCopies, Injection, source_shift
 from pcietool.probes.watermark.streams import VECTOR_BYTES, RankRole, Shape, rank_roles
@@ -28,7 +27,6 @@ StorePath = Literal["vector", "bulk"]
 INJECTIONS: Mapping[Injection, int] = {"none": 0, "swap": 1, "early": 2, "drop": 3}
 BULK_SHARED_BYTES_A_GROUP = 4 * 8192
 """STAGES * TILE_BYTES of kernels/watermark.cu."""
-TRIAL_DEADLINE_S = 2.0
 ROLE = np.dtype([(name, "<u4") for name in ("rank", "produces", "block", "blocks", "first_peer", "peers")])
 ENDPOINT = np.dtype([(name, "<u8") for name in ("slots", "data", "source", "sums")])
 
@@ -74,8 +72,9 @@ class Pusher:
         shape: Shape,
         most_chunks: int,
         seed: int,
+        deadline_s: float = DEADLINE_S,
     ) -> None:
-        """`most_chunks`: of a stream in any push. Raises UsageError where there is too little memory."""
+        """`most_chunks`: of a stream in any push. Raises UsageError where there is too little memory, and Hung."""
         self.machine = machine
         self.shape = shape
         self.rank_roles = rank_roles(pattern, world)
@@ -87,7 +86,7 @@ class Pusher:
                 f"{self.streams} streams of {shape.rows} rows are more than 2^31 - 1 rows; use fewer --rows"
             )
         self._sequence = 0
-        self.world = world_ = World.build(machine, transport, world, rows=FIRST_ROW + most_chunks)
+        self.world = world_ = World.build(machine, transport, world, FIRST_ROW + most_chunks, deadline_s)
         self.devices = sorted(set(world_.device_of))
         region = max(shape.nbytes, VECTOR_BYTES)
         self._data = {
@@ -153,7 +152,6 @@ class Pusher:
         path: StorePath,
         plan: ChunkPlan,
         sms: int,
-        timeout_s: float,
         *,
         signals: bool = True,
         injection: Injection = "none",
@@ -172,7 +170,7 @@ class Pusher:
             if len(roles[device])
         ]
         what = f"{plan.chunk_rows}-row chunks, {path}, {sms} SMs" if signals else f"copy without signals, {path}"
-        finished(self.machine.run(launches, timeout_s), what)
+        self.world.run(launches, what)
         return Pushed(
             producer_ns=max(self._span_ns(role, roles) for role in self.producers),
             first_release_ns=max(self._first_release_ns(role, roles) for role in self.consumers) if signals else None,
@@ -180,9 +178,7 @@ class Pusher:
             wrong=self._wrong_row(plan) if signals else None,
         )
 
-    def push_by_engine(
-        self, plan: ChunkPlan, timeout_s: float, *, injection: Injection = "none", injected: int = 0
-    ) -> Pushed:
+    def push_by_engine(self, plan: ChunkPlan, *, injection: Injection = "none", injected: int = 0) -> Pushed:
         """The one stream of "one-to-one", each chunk one copy by the copy engine with its signal as a stream write
         behind it; the kernel only consumes. `injection`: as `push`, but not "swap". Raises Hung, and DriverError for a
         copy or a write that the driver refuses."""
@@ -195,8 +191,7 @@ class Pusher:
             if len(roles[device])
         ]
         copies = self._copies.of(plan, self._sequence, injection, injected)
-        outcome = self.machine.run(launches, timeout_s, copy_streams=[copies])
-        finished(outcome, f"{plan.chunk_rows}-row chunks, copy engine")
+        outcome = self.world.run(launches, f"{plan.chunk_rows}-row chunks, copy engine", copy_streams=[copies])
         return Pushed(
             producer_ns=outcome.copy_streams_ns[0],
             first_release_ns=max(self._first_release_ns(role, roles) for role in self.consumers),
@@ -206,10 +201,10 @@ class Pusher:
 
     def engine_refusal(self) -> str | None:
         """Why the driver does not copy or store as `push_by_engine` asks, or None. Tried without any kernel: one that
-        waits for a signal that was refused would hang. The trial's signals are old ones."""
+        waits for a signal that was refused would hang. The trial's signals are old ones. Raises Hung."""
         plan = ChunkPlan(min(1, self.shape.rows), 1, 1)
         try:
-            self.machine.run((), TRIAL_DEADLINE_S, copy_streams=[self._copies.of(plan, self._sequence)])
+            self.world.run((), "one copy by the copy engine", copy_streams=[self._copies.of(plan, self._sequence)])
         except DriverError as error:
             return str(error)
         return None

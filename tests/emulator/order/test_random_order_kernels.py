@@ -60,31 +60,31 @@ def test_barrier(machine, unordered, transport, order):
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_signal_with_payload(machine, unordered, transport, form):
     ranks = 2 if transport == "self" else 4
-    world = World.build(machine, transport, ranks, slot_rows(ranks))
-    table = PingPongMemory(world, 1024, Bulk(movers=2, threads=32, nbytes=1024, passes=4), DEADLINE_S)
-    PingPong(table, replace(form, payload=True), table.pair(Pair(0, 1), "local"), 6, payload=512).run("test")
+    world = World.build(machine, transport, ranks, slot_rows(ranks), DEADLINE_S)
+    memory = PingPongMemory(world, 1024, Bulk(movers=2, threads=32, nbytes=1024, passes=4))
+    PingPong(memory, replace(form, payload=True), memory.pair(Pair(0, 1), "local"), 6, payload=512).run("test")
     assert unordered == []
 
 
 @pytest.mark.parametrize("path", ["vector", "bulk"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_watermark(machine, unordered, transport, path):
-    pusher = Pusher(machine, transport, "all-to-all", 2, SMALL, SMALL.rows, seed=0)
+    pusher = Pusher(machine, transport, "all-to-all", 2, SMALL, SMALL.rows, seed=0, deadline_s=DEADLINE_S)
     for chunk, piece in ((8, 3), (1, 1), (36, 5)):
-        assert pusher.push(path, SMALL.plan(chunk, 1, piece), 2, DEADLINE_S).wrong is None
+        assert pusher.push(path, SMALL.plan(chunk, 1, piece), 2).wrong is None
     assert unordered == []
-    pusher.push(path, SMALL.plan(8, 1, 3), 2, DEADLINE_S, injection="early")
+    pusher.push(path, SMALL.plan(8, 1, 3), 2, injection="early")
     assert {one.kind for one in unordered} >= {"overwrite"}
     assert all("rows that rank" in one.address for one in unordered)
 
 
 @pytest.mark.parametrize("transport", ["peer", "host"])
 def test_watermark_by_copy_engines(machine, unordered, transport):
-    pusher = Pusher(machine, transport, "one-to-one", 2, SMALL, SMALL.rows, seed=0)
+    pusher = Pusher(machine, transport, "one-to-one", 2, SMALL, SMALL.rows, seed=0, deadline_s=DEADLINE_S)
     for _ in range(2):
-        assert pusher.push_by_engine(SMALL.plan(8, 1), DEADLINE_S).wrong is None
+        assert pusher.push_by_engine(SMALL.plan(8, 1)).wrong is None
     assert unordered == []
-    pusher.push_by_engine(SMALL.plan(8, 1), DEADLINE_S, injection="early")
+    pusher.push_by_engine(SMALL.plan(8, 1), injection="early")
     assert "copy stream of GPU 0" in {one.source for one in unordered} | {one.by for one in unordered}
 
 
@@ -117,8 +117,8 @@ def test_allreduce(machine, unordered, transport):
 )
 @pytest.mark.parametrize("home", [HOST, on_device(0)], ids=["host", "peer"])
 def test_atomics(machine, unordered, home, form, reported):
-    world = World.build(machine, "host" if home.is_host else "peer", 4, rows=2)
-    counter = Counter(machine, world, home, 64, timeout_s=DEADLINE_S)
+    world = World.build(machine, "host" if home.is_host else "peer", 4, rows=2, deadline_s=DEADLINE_S)
+    counter = Counter(world, home, 64)
     counter.run(form, Requesters((0, 1), cpu=home.is_host and form not in (SLOTS, PLAIN)), Grid.parse("1x4"), 8)
     assert bool(unordered) == reported
     assert all("counted on" in one.address for one in unordered)

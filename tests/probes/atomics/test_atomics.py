@@ -38,10 +38,10 @@ def pcie() -> Iterator[EmulatedMachine]:
 
 
 @contextmanager
-def counter_on(machine: EmulatedMachine, home: int | None) -> Iterator[Counter]:
+def counter_on(machine: EmulatedMachine, home: int | None, deadline_s: float = 2.0) -> Iterator[Counter]:
     """For a word in host memory (home None) or on a GPU, and all GPUs of a machine."""
-    world = World.build(machine, "host" if home is None else "peer", len(machine.devices), rows=2)
-    counter = Counter(machine, world, HOST if home is None else on_device(home), 64, timeout_s=2)
+    world = World.build(machine, "host" if home is None else "peer", len(machine.devices), 2, deadline_s)
+    counter = Counter(world, HOST if home is None else on_device(home), 64)
     yield counter
     counter.free()
     world.free()
@@ -143,8 +143,7 @@ def test_a_round_that_does_not_fit_the_word_is_refused(pcie: EmulatedMachine) ->
 
 
 def test_a_round_cut_short_expects_what_was_counted(pcie: EmulatedMachine) -> None:
-    with counter_on(pcie, 1) as counter:
-        counter.timeout_s = 100e-6
+    with counter_on(pcie, 1, deadline_s=100e-6) as counter:
         came = counter.run(Form("add", "atom", "sys"), Requesters((0,)), Grid(1, 1), 1000)
     assert came.wanted == 1000
     assert 16 <= came.expected < 1000

@@ -1,7 +1,8 @@
 import pytest
 
 from pcietool.errors import UsageError
-from pcietool.probes.common.injections import amount, checked, survived
+from pcietool.probes.common.checks import survived
+from pcietool.probes.common.injections import amount, checked
 
 KNOWN = ("dead-rank", "stall=US")
 

@@ -14,8 +14,9 @@ from pcietool.probes.compare import comparison
 from pcietool.probes.compare import probe as compare
 from pcietool.probes.compare.allreduce_kernel import AllReduce
 from pcietool.probes.compare.comparison import Comparison, faster
-from pcietool.probes.compare.config import CompareConfig, Effort
+from pcietool.probes.compare.config import CompareConfig
 from pcietool.probes.compare.crossover import crossover, crossovers
+from pcietool.probes.compare.effort import Effort
 from tests.clock import Clock
 from tests.listening import Listener
 

@@ -8,6 +8,7 @@ import pytest
 from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import UsageError
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.common.checks import guard_check, judge
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
 from pcietool.probes.signal import checks
@@ -16,6 +17,7 @@ from pcietool.probes.signal.effort import Effort
 from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.probe import run
 from pcietool.probes.signal.roles import Injection, Pair
+from scripts import recorded
 from tests.listening import Listener
 
 BULK = Bulk(movers=2, threads=32, nbytes=1024, passes=4)
@@ -49,8 +51,8 @@ def memory(pcie: EmulatedMachine) -> Iterator[PingPongMemory]:
 
 def opened_memory(machine: EmulatedMachine, transport: Transport) -> Iterator[PingPongMemory]:
     ranks = 2 if transport == "self" else len(machine.devices)
-    world = World.build(machine, transport, ranks, slot_rows(ranks))
-    memory = PingPongMemory(world, 1024, BULK, deadline_s=0.05)
+    world = World.build(machine, transport, ranks, slot_rows(ranks), deadline_s=0.05)
+    memory = PingPongMemory(world, 1024, BULK)
     yield memory
     memory.free()
     world.free()
@@ -167,9 +169,9 @@ def test_sequences_go_on_where_the_slots_are(memory: PingPongMemory) -> None:
 
 
 def test_a_damaged_guard_is_seen(memory: PingPongMemory) -> None:
-    assert checks.guard_check(memory.world)["passed"]
+    assert guard_check(memory.world)["passed"]
     memory.world.slots[1].fill(0)
-    assert not checks.guard_check(memory.world)["passed"]
+    assert not guard_check(memory.world)["passed"]
 
 
 @pytest.mark.parametrize(
@@ -186,15 +188,9 @@ def test_implausible_times_are_a_warning(
 ) -> None:
     found = checks.plausibility(memory.machine, memory.world, [[None, median], [median, None]], floor)
     assert sum(not check["passed"] for check in found) == bool(doubt)
-    status, reason = checks.judge(found)
+    status, reason = judge(found)
     assert status is (Status.WARN if doubt else Status.PASS)
     assert reason is None if doubt is None else doubt in str(reason)
-
-
-def test_a_failure_counts_more_than_a_doubt() -> None:
-    doubt = {"name": "a", "passed": False, "text": "odd", "severity": "warn"}
-    failure = {"name": "b", "passed": False, "text": "wrong"}
-    assert checks.judge([doubt, failure]) == (Status.FAIL, "b: wrong")
 
 
 # -- hangs ------------------------------------------------------------------------------------------------------------
@@ -237,8 +233,10 @@ def test_one_gpu_plays_with_itself() -> None:
 
 def test_h200_is_close_to_what_was_measured() -> None:
     peer, host = of_fabric("h200-nvlink2", 2, iterations=10, polls=("local",))
-    assert row_of(peer, "acquire")["round_trip_us_p50"] == pytest.approx(2.35, rel=0.25)
-    assert row_of(host, "acquire")["round_trip_us_p50"] == pytest.approx(4.25, rel=0.25)
+    for result in (peer, host):
+        measured = recorded.row("h200x2/signal-latency", result.transport, in_matrix=False, varied="acquire")
+        modelled_us = row_of(result, "acquire")["round_trip_us_p50"]
+        assert modelled_us == pytest.approx(measured["round_trip_us_p50"], rel=0.25)
 
 
 def test_same_seed_same_rows() -> None:
@@ -269,7 +267,10 @@ def test_nonsense_is_refused(options: dict[str, Any]) -> None:
         SignalConfig(**options)
 
 
-def test_more_rounds_than_one_kernel_holds_take_more_launches() -> None:
-    effort = Effort.of("cuda", SignalConfig(iterations=100_000, launches=1))
+def test_more_rounds_than_one_kernel_holds_take_more_launches(
+    pcie: EmulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pcie, "backend", "cuda")
+    effort = Effort.of(pcie, SignalConfig(iterations=100_000, launches=1))
     assert effort.rounds + effort.warmup <= 8192
     assert effort.rounds * effort.launches >= 100_000

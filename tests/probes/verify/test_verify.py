@@ -34,7 +34,7 @@ def verify(machine: Machine, **options: Any) -> list[ProbeResult]:
 
 
 def runner_on(machine: Machine, transport: Transport = "peer") -> TrialRunner:
-    return TrialRunner(machine, transport, Effort.of(machine, VerifyConfig(), transport), seed=0)
+    return TrialRunner(machine, transport, Effort.of(machine, VerifyConfig(), transport), seed=0, deadline_s=2.0)
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_one_gpu_plays_two_ranks(three: EmulatedMachine, entry: EntryName) -> No
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("start", STARTS)
 def test_slots_and_gates_serve_many_iterations(runner: TrialRunner, entry: EntryName, start: int) -> None:
-    report = runner.run(runner.entry(entry, None), Trial(12, start), 2.0)
+    report = runner.run(runner.entry(entry, None), Trial(12, start))
     assert not report.findings
 
 
@@ -148,7 +148,7 @@ def test_real_gpus_pass_and_their_mutants_end() -> None:
 
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_one_wrong_bit_is_found(runner: TrialRunner, entry: EntryName) -> None:
-    report = runner.run(runner.entry(entry, "all-to-one"), Trial(3, corruption=Corruption("byte")), 2.0)
+    report = runner.run(runner.entry(entry, "all-to-one"), Trial(3, corruption=Corruption("byte")))
     finding = report.findings[0]
     assert finding.check == "bytes"
     assert finding.text.startswith("iteration 0: ")
@@ -161,7 +161,7 @@ def test_one_wrong_bit_is_found(runner: TrialRunner, entry: EntryName) -> None:
 def test_a_wrong_table_is_found_before_anything_runs(
     runner: TrialRunner, entry: EntryName, kind: CorruptionKind, word: str
 ) -> None:
-    report = runner.run(runner.entry(entry, "uniform"), Trial(3, corruption=Corruption(kind)), 2.0)
+    report = runner.run(runner.entry(entry, "uniform"), Trial(3, corruption=Corruption(kind)))
     assert {finding.check for finding in report.findings} == {"table"}
     assert word in report.findings[0].text
     assert report.bytes_checked == 0
@@ -169,7 +169,7 @@ def test_a_wrong_table_is_found_before_anything_runs(
 
 def test_a_row_that_nobody_sends_cannot_be_corrupted(runner: TrialRunner) -> None:
     with pytest.raises(UsageError, match="rank 1 sends no rows"):
-        runner.run(runner.entry("dispatch", "one-row"), Trial(1, corruption=Corruption("byte", rank=1)), 2.0)
+        runner.run(runner.entry("dispatch", "one-row"), Trial(1, corruption=Corruption("byte", rank=1)))
 
 
 class TwoWriters(Signal):
@@ -200,7 +200,7 @@ def played(runner: TrialRunner, trial: Trial) -> tuple[EntryMemory, Entry]:
     entry = runner.entry("dispatch", "uniform")(memory, trial.iterations)
     runner.world.reset(trial.start - 1)
     entry.prepare(trial)
-    assert runner.machine.run(entry.launches(trial), 2.0).finished
+    runner.world.run(entry.launches(trial), "test")
     return memory, entry
 
 
@@ -243,7 +243,7 @@ def test_counts_are_compared_iteration_by_iteration() -> None:
 @pytest.mark.parametrize("entry", ENTRIES)
 @pytest.mark.parametrize("point", ["writing", "reading"])
 def test_a_late_rank_is_waited_for(runner: TrialRunner, entry: EntryName, point: Any) -> None:
-    report = runner.run(runner.entry(entry, "uniform"), Trial(3, STARTS[1], Late(1, point, 50_000)), 2.0)
+    report = runner.run(runner.entry(entry, "uniform"), Trial(3, STARTS[1], Late(1, point, 50_000)))
     assert not report.findings
 
 

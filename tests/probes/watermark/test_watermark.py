@@ -71,7 +71,7 @@ def test_every_byte_arrives_and_each_chunk_is_signalled_once(
     with pusher_on(four, transport) as pusher:
         plan = SMALL.plan(chunk, 1, piece)
         for sequence in (1, 2):
-            pushed = pusher.push("vector", plan, 3, 1.0)
+            pushed = pusher.push("vector", plan, 3)
             assert pushed.wrong is None
             assert pushed.producer_ns > 0
             assert pushed.first_release_ns is not None
@@ -87,33 +87,33 @@ def test_four_gpus_at_once(four: EmulatedMachine, transport: Transport, pattern:
     with pusher_on(four, transport, pattern, world=4) as pusher:
         plan = SMALL.plan(8, 1, 3)
         for _ in range(2):
-            assert pusher.push("vector", plan, 2, 1.0).wrong is None
+            assert pusher.push("vector", plan, 2).wrong is None
         signalled = sum(np.count_nonzero(slots(pusher, role.rank)) for role in pusher.consumers)
         assert signalled == plan.signals(pusher.streams)
 
 
 def test_one_gpu_plays_all_roles_of_all_ranks(four: EmulatedMachine) -> None:
     with pusher_on(four, "self", "all-to-all") as pusher:
-        assert pusher.push("vector", SMALL.plan(8, 1), 2, 1.0).wrong is None
+        assert pusher.push("vector", SMALL.plan(8, 1), 2).wrong is None
 
 
 def test_used_slots_serve_any_chunk_size(four: EmulatedMachine) -> None:
     with pusher_on(four) as pusher:
         for chunk in (1, 16, 5, ROWS, 1):
-            pusher.push("vector", SMALL.plan(chunk, 1), 2, 1.0, signals=False)
-            assert pusher.push("vector", SMALL.plan(chunk, 1), 2, 1.0).wrong is None
+            pusher.push("vector", SMALL.plan(chunk, 1), 2, signals=False)
+            assert pusher.push("vector", SMALL.plan(chunk, 1), 2).wrong is None
 
 
 def test_a_stream_without_rows_ends_at_once(four: EmulatedMachine) -> None:
     with pusher_on(four, pattern="all-to-all", world=4, shape=replace(SMALL, rows=0)) as pusher:
-        assert pusher.push("vector", replace(SMALL, rows=0).plan(8, 1), 2, 1.0).wrong is None
+        assert pusher.push("vector", replace(SMALL, rows=0).plan(8, 1), 2).wrong is None
         assert np.count_nonzero(slots(pusher, 2)) == 3
 
 
 @pytest.mark.parametrize("row", [0, 8, ROWS - 1])
 def test_two_words_that_changed_places_are_found(four: EmulatedMachine, row: int) -> None:
     with pusher_on(four) as pusher:
-        wrong = pusher.push("vector", SMALL.plan(8, 1, 3), 2, 1.0, injection="swap", injected=row).wrong
+        wrong = pusher.push("vector", SMALL.plan(8, 1, 3), 2, injection="swap", injected=row).wrong
     assert wrong is not None
     assert (wrong.row, wrong.chunk, wrong.producer, wrong.consumer, wrong.wrong_rows) == (row, row // 8, 0, 1, 1)
     assert str(wrong) == f"row {row} (chunk {row // 8}) from rank 0 is wrong at rank 1"
@@ -123,14 +123,14 @@ def test_two_words_that_changed_places_are_found(four: EmulatedMachine, row: int
 def test_signals_before_the_data_are_found(four: EmulatedMachine, transport: Transport) -> None:
     """Also in the second launch, where good rows of the first one still lie there."""
     with pusher_on(four, transport) as pusher:
-        assert pusher.push("vector", SMALL.plan(8, 1), 2, 1.0).wrong is None
-        assert pusher.push("vector", SMALL.plan(8, 1), 2, 1.0, injection="early").wrong is not None
-        assert pusher.push("vector", SMALL.plan(8, 1), 2, 1.0).wrong is None
+        assert pusher.push("vector", SMALL.plan(8, 1), 2).wrong is None
+        assert pusher.push("vector", SMALL.plan(8, 1), 2, injection="early").wrong is not None
+        assert pusher.push("vector", SMALL.plan(8, 1), 2).wrong is None
 
 
 def test_a_chunk_that_is_never_published_is_named(four: EmulatedMachine) -> None:
     with pusher_on(four) as pusher, pytest.raises(Hung) as stopped:
-        pusher.push("vector", SMALL.plan(8, 1), 2, 0.1, injection="drop", injected=3)
+        pusher.push("vector", SMALL.plan(8, 1), 2, injection="drop", injected=3)
     records = [record for record in stopped.value.hang.records if record.reason == "deadline"]
     assert {(record.rank, record.row - FIRST_ROW, record.col) for record in records} == {(1, 3, 0)}
 
