@@ -15,8 +15,9 @@ from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes import PROBES
 from pcietool.probes.common.world import World
 from pcietool.probes.compare import comparison
-from pcietool.probes.compare.config import CompareConfig, Effort
+from pcietool.probes.compare.config import CompareConfig
 from pcietool.probes.compare.crossover import crossovers
+from pcietool.probes.compare.effort import Effort
 from pcietool.probes.litmus import probe as litmus
 from pcietool.probes.litmus.config import LitmusConfig
 from pcietool.report.columns import Column
