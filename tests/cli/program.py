@@ -1,10 +1,12 @@
 """The program as a user calls it: in a process of its own, or in this one where it only has to refuse what it reads."""
 
+import json
 import os
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -19,6 +21,15 @@ def python(*arguments: str, columns: int = 80) -> subprocess.CompletedProcess[st
 
 def pcietool(*arguments: str, columns: int = 80) -> subprocess.CompletedProcess[str]:
     return python("-m", "pcietool", *arguments, columns=columns)
+
+
+def document(*arguments: str, exit_code: int = 0) -> dict[str, Any]:
+    """What `--json -` prints, without what no two runs share."""
+    done = pcietool(*arguments, "--json", "-")
+    assert done.returncode == exit_code, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    del found["run"]
+    return found
 
 
 def refusal(*arguments: str) -> str:

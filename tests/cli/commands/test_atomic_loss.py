@@ -1,11 +1,10 @@
 """`pcietool atomic-loss` as a user calls it: exit codes, what stdout says, and one line for what makes no sense."""
 
-import json
 from subprocess import CompletedProcess
 
 import pytest
 
-from tests.cli.program import one_line_of, pcietool, refusal, words
+from tests.cli.program import document, one_line_of, pcietool, refusal, words
 
 
 def call(*arguments: str, columns: int = 80) -> CompletedProcess[str]:
@@ -23,9 +22,8 @@ def test_loss_is_shown_and_is_no_error() -> None:
 
 
 def test_the_document_has_the_counts() -> None:
-    done = call("--fabric", "h200-nvlink2", "-n", "4", "--transport", "host", "--kind", "atom", "--json", "-")
-    assert done.returncode == 0, done.stderr
-    (probe,) = json.loads(done.stdout)["probes"]
+    options = ("--fabric", "h200-nvlink2", "-n", "4", "--transport", "host", "--kind", "atom")
+    (probe,) = document("atomic-loss", *options)["probes"]
     assert {"expected", "seen", "lost", "lost_fraction", "repeated_old_values"} <= probe["rows"][0].keys()
     assert all(isinstance(row["seen"], int) and row["kind"] != "red" for row in probe["rows"])
 

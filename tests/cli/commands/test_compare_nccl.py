@@ -1,11 +1,10 @@
 """`pcietool compare-nccl` as a user calls it without GPUs: what it says, exit codes, and one line for nonsense."""
 
-import json
 from subprocess import CompletedProcess
 
 import pytest
 
-from tests.cli.program import one_line_of, pcietool, refusal, words
+from tests.cli.program import document, one_line_of, pcietool, refusal, words
 
 SMALL = ("--fabric", "h200-nvlink2", "--sizes", "4", "--mode", "graph")
 
@@ -24,9 +23,7 @@ def test_without_gpus_a_plain_sentence_and_exit_code_6() -> None:
 
 
 def test_the_document_is_the_same_for_a_seed() -> None:
-    one, again = (json.loads(call(*SMALL, "--json", "-").stdout) for _ in range(2))
-    for document in (one, again):
-        del document["run"]
+    one, again = (document("compare-nccl", *SMALL, exit_code=6) for _ in range(2))
     assert one == again
     assert {row["bytes"] for probe in one["probes"] for row in probe["rows"]} == {4, None}
 

@@ -1,12 +1,10 @@
 """`pcietool verify` as a user calls it: exit codes, what stdout says, and one line for what makes no sense."""
 
-import json
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
-from tests.cli.program import pcietool, refusal, words
+from tests.cli.program import document, pcietool, refusal, words
 
 SMALL = ("--fabric", "h200-nvlink2", "--transport", "peer", "-n", "2", "-d", "uniform")
 
@@ -26,15 +24,9 @@ def test_the_first_screen() -> None:
 
 
 def test_the_document_is_the_same_for_a_seed() -> None:
-    documents = []
-    for _ in range(2):
-        done = call(*SMALL, "dispatch", "gate", "--seed", "3", "--json", "-")
-        assert done.returncode == 0, done.stderr
-        document: dict[str, Any] = json.loads(done.stdout)
-        del document["run"]
-        documents.append(document)
-    assert documents[0] == documents[1]
-    (probe,) = documents[0]["probes"]
+    one, again = (document("verify", *SMALL, "dispatch", "gate", "--seed", "3") for _ in range(2))
+    assert one == again
+    (probe,) = one["probes"]
     assert [(row["entry"], row["distribution"]) for row in probe["rows"]] == [
         ("dispatch", "uniform"),
         ("gate", "uniform"),

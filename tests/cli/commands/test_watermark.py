@@ -1,26 +1,16 @@
 """`pcietool watermark` as a user calls it: exit codes, what stdout says, and one line for what makes no sense."""
 
-import json
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 
-from tests.cli.program import one_line_of, pcietool, refusal, words
+from tests.cli.program import document, one_line_of, pcietool, refusal, words
 
 SMALL = ("--fabric", "h200-nvlink2", "--rows", "40", "--row-bytes", "64", "--threads", "64", "--groups", "2", "-n", "1")
 
 
 def call(*arguments: str, columns: int = 80) -> CompletedProcess[str]:
     return pcietool("watermark", *arguments, columns=columns)
-
-
-def document(*arguments: str) -> dict[str, Any]:
-    done = call(*SMALL, *arguments, "--json", "-")
-    assert done.returncode == 0, done.stderr
-    content: dict[str, Any] = json.loads(done.stdout)
-    del content["run"]
-    return content
 
 
 def test_the_first_screen() -> None:
@@ -34,7 +24,7 @@ def test_the_first_screen() -> None:
 
 
 def test_the_document_is_the_same_for_a_seed() -> None:
-    one, again = (document("--transport", "peer", "--seed", "3") for _ in range(2))
+    one, again = (document("watermark", *SMALL, "--transport", "peer", "--seed", "3") for _ in range(2))
     assert one == again
     (probe,) = one["probes"]
     keys = {"gb_per_s", "percent_of_sm_copy", "percent_of_copy_engine", "first_release_us", "signals", "polls", "bytes"}
