@@ -3,28 +3,34 @@
 Each probe's own kernel runs with the same arguments on two machines: two modelled fabrics, or a fabric and real GPUs.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import get_args
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from pcietool.errors import NothingToRunError
 from pcietool.machines import open_machine
-from pcietool.machines.base import on_device
+from pcietool.machines.base import Buffer, Machine, Place, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.atomics.config import Grid
-from pcietool.probes.atomics.counting import OPERATIONS, PLAIN, SLOTS, WITHOUT_RED, Counter, Form, Requesters
-from pcietool.probes.barrier.config import BarrierConfig
+from pcietool.probes.atomics.config import Grid, Operation
+from pcietool.probes.atomics.counting import PLAIN, SLOTS, WITHOUT_RED, Counter, Form, Requesters
+from pcietool.probes.barrier.config import BarrierConfig, Order
 from pcietool.probes.barrier.kernel import ORDERS, Barrier
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
-from pcietool.probes.compare.allreduce_kernel import AllReduce
+from pcietool.probes.compare.allreduce_kernel import AllReduce, Dtype
 from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.roles import Pair
-from pcietool.probes.watermark.pushing import Pusher
+from pcietool.probes.watermark.pushing import Pusher, StorePath
 from pcietool.probes.watermark.streams import Shape
 from pcietool.protocol.slots import GUARD_BYTES
 
 DEADLINE_S = 2.0
+Both = tuple[Machine, Machine]
+Bytes = npt.NDArray[np.uint8]
 BULK_COPIES_SINCE = (9, 0)
 LEFT_OUT = {
     "time stamps": "times",
@@ -44,12 +50,13 @@ LEFT_OUT = {
 """Buffers that may differ, and why."""
 
 
-def contents(machine, kernel, arguments):
+def contents(machine: Machine, kernel: Callable[..., World], arguments: Sequence[object]) -> list[tuple[str, Bytes]]:
     """(name, bytes) of everything that must be the same after `kernel`, in the order in which it was allocated. Slots
     lie where each machine polls them best."""
-    kept, alloc = [], machine.alloc
+    kept: list[tuple[str, Buffer]] = []
+    alloc = machine.alloc
 
-    def keep(place, nbytes, name):
+    def keep(place: Place, nbytes: int, name: str) -> Buffer:
         kept.append((name, alloc(place, nbytes, name)))
         return kept[-1][1]
 
@@ -69,7 +76,7 @@ def contents(machine, kernel, arguments):
 
 
 @pytest.fixture(params=["two fabrics", pytest.param("fabric and GPUs", marks=pytest.mark.gpu)], scope="module")
-def both(request):
+def both(request: pytest.FixtureRequest) -> Iterator[Both]:
     with ExitStack() as opened:
         try:
             other = (
@@ -81,14 +88,15 @@ def both(request):
 
 
 @pytest.fixture(params=["self", "peer"])
-def transport(request, both):
+def transport(request: pytest.FixtureRequest, both: Both) -> Transport:
     """Both ranks on one GPU, or on one each where there are two."""
     if request.param == "peer" and min(len(machine.devices) for machine in both) < 2:
         pytest.skip("needs two GPUs")
-    return request.param
+    wanted: Transport = request.param
+    return wanted
 
 
-def barrier(machine, transport, order):
+def barrier(machine: Machine, transport: Transport, order: Order) -> World:
     world = World.build(machine, transport, 2, rows=2)
     tested = Barrier(machine, world, order, BarrierConfig())
     assert machine.run(tested.rounds(7), DEADLINE_S).finished
@@ -97,7 +105,7 @@ def barrier(machine, transport, order):
     return world
 
 
-def atomics(machine, form):
+def atomics(machine: Machine, form: Form) -> World:
     world = World.build(machine, "self", 1, rows=2)
     counter = Counter(world, on_device(0), 64)
     count = counter.run(form, Requesters((0,)), Grid(2, 32), 10)
@@ -107,7 +115,7 @@ def atomics(machine, form):
     return world
 
 
-def signals(machine, transport):
+def signals(machine: Machine, transport: Transport) -> World:
     world = World.build(machine, transport, 2, slot_rows(2))
     memory = PingPongMemory(world, 64, Bulk(movers=1, threads=32, nbytes=1024, passes=2))
     for variant in (Variant(), Variant(payload=True, checked=True)):
@@ -117,7 +125,7 @@ def signals(machine, transport):
     return world
 
 
-def rows(machine, transport, path):
+def rows(machine: Machine, transport: Transport, path: StorePath) -> World:
     shape = Shape(50, row_bytes=48, threads=64, groups=2, consumer_blocks=1)
     pusher = Pusher(machine, transport, "one-to-one", 2, shape, 50, seed=0)
     for chunk_rows in (8, 1, 50):
@@ -125,7 +133,7 @@ def rows(machine, transport, path):
     return pusher.world
 
 
-def all_reduce(machine, transport, dtype, elements, iteration=3):
+def all_reduce(machine: Machine, transport: Transport, dtype: Dtype, elements: int, iteration: int = 3) -> World:
     world = World.build(machine, transport, 2, rows=1)
     reduced = AllReduce(world, 4 * elements, nodes=2, dtype=dtype)
     reduced.write_inputs(iteration)
@@ -135,39 +143,41 @@ def all_reduce(machine, transport, dtype, elements, iteration=3):
     return world
 
 
-def differences(both, kernel, *arguments, **options):
+def differences(
+    both: Both, kernel: Callable[..., World], *arguments: object, others: Sequence[object] | None = None
+) -> list[str]:
     """Names of buffers that do not hold the same bytes after `kernel`; `others` are arguments on the second machine."""
-    others = options.pop("others", arguments)
-    first, second = (contents(machine, kernel, given) for machine, given in zip(both, (arguments, others), strict=True))
+    one, other = both
+    first, second = contents(one, kernel, arguments), contents(other, kernel, others or arguments)
     assert [name for name, _ in first] == [name for name, _ in second]
     assert any(content.any() for _, content in first)
     return [name for (name, a), (_, b) in zip(first, second, strict=True) if not np.array_equal(a, b)]
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_barriers(both, transport, order):
+def test_barriers(both: Both, transport: Transport, order: Order) -> None:
     assert differences(both, barrier, transport, order) == []
 
 
 FORMS = [
-    *(Form(operation, "atom", scope) for operation in OPERATIONS for scope in ("gpu", "sys")),
-    *(Form(operation, "red", "sys") for operation in OPERATIONS if operation not in WITHOUT_RED),
+    *(Form(operation, "atom", scope) for operation in get_args(Operation) for scope in ("gpu", "sys")),
+    *(Form(operation, "red", "sys") for operation in get_args(Operation) if operation not in WITHOUT_RED),
     SLOTS,
 ]
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-def test_atomics(both, form):
+def test_atomics(both: Both, form: Form) -> None:
     may_differ = ["the word that is counted on"] if form.operation == "exch" else []  # whose number stays last
     assert set(differences(both, atomics, form)) <= set(may_differ)
 
 
-def test_signals(both, transport):
+def test_signals(both: Both, transport: Transport) -> None:
     assert differences(both, signals, transport) == []
 
 
 @pytest.mark.parametrize("path", ["vector", "bulk"])
-def test_rows(both, transport, path):
+def test_rows(both: Both, transport: Transport, path: str) -> None:
     oldest = min(machine.devices[0].compute_capability for machine in both)
     if path == "bulk" and oldest < BULK_COPIES_SINCE:
         pytest.skip(f"compute capability {oldest}: no bulk copies")
@@ -175,11 +185,11 @@ def test_rows(both, transport, path):
 
 
 @pytest.mark.parametrize(("dtype", "elements"), [("float32", 33), ("uint32", 33), ("uint32", 2050)])
-def test_all_reduces(both, transport, dtype, elements):
+def test_all_reduces(both: Both, transport: Transport, dtype: str, elements: int) -> None:
     assert differences(both, all_reduce, transport, dtype, elements) == []
 
 
-def test_other_inputs_are_other_bytes(both):
+def test_other_inputs_are_other_bytes(both: Both) -> None:
     """Negative control."""
     found = differences(both, all_reduce, "self", "float32", 33, 3, others=("self", "float32", 33, 4))
     assert set(found) == {"all-reduce inputs", "all-reduce outputs"}

@@ -1,36 +1,41 @@
 """Every kernel that is shipped, in random memory order: nothing in them is unordered, but for controls that are racy on
 purpose."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from pcietool.machines.base import HOST, on_device
+from pcietool.contract.outcomes import Outcome, UnorderedAccess
+from pcietool.machines.base import HOST, Place, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.atomics.config import Grid
 from pcietool.probes.atomics.counting import PLAIN, SLOTS, Counter, Requesters
 from pcietool.probes.atomics.counting import Form as CountForm
-from pcietool.probes.barrier.config import BarrierConfig
+from pcietool.probes.barrier.config import BarrierConfig, Order
 from pcietool.probes.barrier.kernel import ORDERS, Barrier
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce
 from pcietool.probes.signal.ping_pong import Bulk, PingPong, PingPongMemory, Variant, slot_rows
 from pcietool.probes.signal.roles import Pair
-from pcietool.probes.watermark.pushing import Pusher
+from pcietool.probes.watermark.pushing import Pusher, StorePath
 from pcietool.probes.watermark.streams import Shape
 
 DEADLINE_S = 0.1
+Unordered = list[UnorderedAccess]
 TRANSPORTS = ("peer", "host", "self")
 SMALL = Shape(rows=37, row_bytes=48, threads=64, groups=2, consumer_blocks=1)
 
 
 @pytest.fixture
-def unordered(monkeypatch):
+def unordered(monkeypatch: pytest.MonkeyPatch) -> Unordered:
     """What all rounds of all machines have reported."""
-    found = []
+    found: Unordered = []
     run = EmulatedMachine.run_with_gap
 
-    def recording(*args, **options):
+    def recording(*args: Any, **options: Any) -> Outcome:
         outcome = run(*args, **options)
         found.extend(outcome.unordered)
         return outcome
@@ -40,14 +45,14 @@ def unordered(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def machine():
+def machine() -> Iterator[EmulatedMachine]:
     with EmulatedMachine.open("pcie5-switch4", seed=1, order="random") as opened:
         yield opened
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_barrier(machine, unordered, transport, order):
+def test_barrier(machine: EmulatedMachine, unordered: Unordered, transport: Transport, order: Order) -> None:
     world = World.build(machine, transport, 4, rows=2)
     barrier = Barrier(machine, world, order, BarrierConfig(blocks=2, threads=64))
     assert machine.run(barrier.rounds(5), DEADLINE_S).finished
@@ -58,7 +63,9 @@ def test_barrier(machine, unordered, transport, order):
 
 @pytest.mark.parametrize("form", [Variant(), Variant("relaxed-fence"), Variant("acquire-polls", checked=True)])
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_signal_with_payload(machine, unordered, transport, form):
+def test_signal_with_payload(
+    machine: EmulatedMachine, unordered: Unordered, transport: Transport, form: Variant
+) -> None:
     ranks = 2 if transport == "self" else 4
     world = World.build(machine, transport, ranks, slot_rows(ranks), DEADLINE_S)
     memory = PingPongMemory(world, 1024, Bulk(movers=2, threads=32, nbytes=1024, passes=4))
@@ -68,7 +75,7 @@ def test_signal_with_payload(machine, unordered, transport, form):
 
 @pytest.mark.parametrize("path", ["vector", "bulk"])
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_watermark(machine, unordered, transport, path):
+def test_watermark(machine: EmulatedMachine, unordered: Unordered, transport: Transport, path: StorePath) -> None:
     pusher = Pusher(machine, transport, "all-to-all", 2, SMALL, SMALL.rows, seed=0, deadline_s=DEADLINE_S)
     for chunk, piece in ((8, 3), (1, 1), (36, 5)):
         assert pusher.push(path, SMALL.plan(chunk, 1, piece), 2).wrong is None
@@ -79,7 +86,7 @@ def test_watermark(machine, unordered, transport, path):
 
 
 @pytest.mark.parametrize("transport", ["peer", "host"])
-def test_watermark_by_copy_engines(machine, unordered, transport):
+def test_watermark_by_copy_engines(machine: EmulatedMachine, unordered: Unordered, transport: Transport) -> None:
     pusher = Pusher(machine, transport, "one-to-one", 2, SMALL, SMALL.rows, seed=0, deadline_s=DEADLINE_S)
     for _ in range(2):
         assert pusher.push_by_engine(SMALL.plan(8, 1)).wrong is None
@@ -89,7 +96,7 @@ def test_watermark_by_copy_engines(machine, unordered, transport):
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_allreduce(machine, unordered, transport):
+def test_allreduce(machine: EmulatedMachine, unordered: Unordered, transport: Transport) -> None:
     world = World.build(machine, transport, 2, rows=1)
     allreduce = AllReduce(world, 4 * 40, nodes=2)
     allreduce.write_inputs(0)
@@ -116,7 +123,7 @@ def test_allreduce(machine, unordered, transport):
     ids=str,
 )
 @pytest.mark.parametrize("home", [HOST, on_device(0)], ids=["host", "peer"])
-def test_atomics(machine, unordered, home, form, reported):
+def test_atomics(machine: EmulatedMachine, unordered: Unordered, home: Place, form: CountForm, reported: bool) -> None:
     world = World.build(machine, "host" if home.is_host else "peer", 4, rows=2, deadline_s=DEADLINE_S)
     counter = Counter(world, home, 64)
     counter.run(form, Requesters((0, 1), cpu=home.is_host and form not in (SLOTS, PLAIN)), Grid.parse("1x4"), 8)
