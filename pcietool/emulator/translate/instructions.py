@@ -7,7 +7,7 @@ a request costs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from pcietool.emulator.ops import Code
@@ -144,52 +144,48 @@ def sleep(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def vote(t: Translation, i: Instruction) -> Iterator[str]:
-    kind = t.one_of(i, VOTES)
-    t.allow(i, VOTES | {"sync", "pred", "b32"})
-    if not i.has("sync") or len(i.operands) != 3:
-        raise t.unknown(i, f"vote .{'.'.join(i.modifiers)}")
+    kind = _warp_kind(t, i, VOTES, {"pred", "b32"}, operands=3)
     given, members = t.value(i, i.operands[1], 1), t.value(i, i.operands[2], 32)
     yield f"{t.destination(i)} = yield ({t.op(i, Code.WARP, kind=f'vote.{kind}')}, {members}, {given})"
 
 
 def shuffle(t: Translation, i: Instruction) -> Iterator[str]:
-    kind = t.one_of(i, SHUFFLES)
-    t.allow(i, SHUFFLES | {"sync", "b32"})
-    if not i.has("sync") or len(i.operands) != 5:
-        raise t.unknown(i, f"shuffle .{'.'.join(i.modifiers)}")
+    kind = _warp_kind(t, i, SHUFFLES, {"b32"}, operands=5)
     value, lane, clamp, members = (t.value(i, operand, 32) for operand in i.operands[1:])
-    into = i.operands[0]
-    targets = (
-        f"{t.register(into.first.name)}, {t.register(into.second.name)}"
-        if isinstance(into, Pair)
-        else f"{t.destination(i)}, _"
-    )
-    yield f"{targets} = yield ({t.op(i, Code.WARP, kind=f'shfl.{kind}')}, {members}, ({value}, {lane}, {clamp}))"
+    op = t.op(i, Code.WARP, kind=f"shfl.{kind}")
+    yield f"{_pair(t, i)} = yield ({op}, {members}, ({value}, {lane}, {clamp}))"
 
 
 def reduce(t: Translation, i: Instruction) -> Iterator[str]:
-    kind = t.one_of(i, {form.partition(".")[0] for form in REDUCTIONS})
-    t.allow(i, {"sync", kind, i.type})
-    if f"{kind}.{i.type}" not in REDUCTIONS or not i.has("sync") or len(i.operands) != 3:
-        raise t.unknown(i, f"redux .{'.'.join(i.modifiers)}")
+    kind = _warp_kind(t, i, {form.partition(".")[0] for form in REDUCTIONS}, {i.type}, operands=3)
+    if f"{kind}.{i.type}" not in REDUCTIONS:
+        raise t.unknown(i, f"instruction form {i.form}")
     value, members = (t.value(i, operand, 32) for operand in i.operands[1:])
     yield f"{t.destination(i)} = yield ({t.op(i, Code.WARP, kind=f'redux.{kind}.{i.type}')}, {members}, {value})"
 
 
 def match(t: Translation, i: Instruction) -> Iterator[str]:
-    kind = t.one_of(i, MATCHES)
-    t.allow(i, MATCHES | {"sync", "b32", "b64"})
-    if not i.has("sync") or len(i.operands) != 3:
-        raise t.unknown(i, f"match .{'.'.join(i.modifiers)}")
+    kind = _warp_kind(t, i, MATCHES, {"b32", "b64"}, operands=3)
     value = t.value(i, i.operands[1], TYPE_BYTES[i.type] * 8)
     request = f"yield ({t.op(i, Code.WARP, kind=f'match.{kind}')}, {t.value(i, i.operands[2], 32)}, {value})"
+    yield f"{_pair(t, i) if kind == 'all' else t.destination(i)} = {request}"
+
+
+def _warp_kind(t: Translation, i: Instruction, kinds: Set[str], others: Set[str], operands: int) -> str:
+    """Which operation of a warp it is. Only those there are whose lanes are named."""
+    kind = t.one_of(i, kinds)
+    t.allow(i, {*kinds, *others, "sync"})
+    if not i.has("sync") or len(i.operands) != operands:
+        raise t.unknown(i, f"instruction form {i.form}")
+    return kind
+
+
+def _pair(t: Translation, i: Instruction) -> str:
+    """A value, and a predicate that not everybody takes."""
     into = i.operands[0]
-    if isinstance(into, Pair) and kind == "all":
-        yield f"{t.register(into.first.name)}, {t.register(into.second.name)} = {request}"
-    elif kind == "all":
-        yield f"{t.destination(i)}, _ = {request}"
-    else:
-        yield f"{t.destination(i)} = {request}"
+    if isinstance(into, Pair):
+        return f"{t.register(into.first.name)}, {t.register(into.second.name)}"
+    return f"{t.destination(i)}, _"
 
 
 def prefetch(t: Translation, i: Instruction) -> Iterator[str]:
