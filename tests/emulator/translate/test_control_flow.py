@@ -166,7 +166,7 @@ UNKNOWN = {
     "barrier": ("barrier.cluster.arrive.aligned;", r"modifier \.cluster"),
     "conversion": ("cvt.rz.f32.u32 %r1, %r2;", r"conversion cvt\.rz\.f32\.u32"),
     "fence": ("fence.proxy.alias;", r"modifier \.alias"),
-    "vote": ("vote.all.pred %p1, %p2;", r"vote \.all\.pred"),
+    "vote": ("vote.all.pred %p1, %p2;", r"form vote\.all\.pred"),
     "number of operands": ("add.u32 %r1, %r2;", "number of operands"),
     "call": ("call.uni module_function;", "form call"),
     "operand": ("mov.u64 %rd1, variable;", "variable, a function or a variable in global memory"),
@@ -177,7 +177,7 @@ UNKNOWN = {
     "special register as a result": ("mov.u32 %tid.x, %r1;", "destination .*tid"),
     "strong access to local memory": ("st.volatile.local.u32 [own], %r1;", "strong access to local memory"),
     "store to constant memory": ("st.const.u32 [constants], %r1;", "store to constant memory"),
-    "redux of a type it has not": ("redux.sync.and.u32 %r1, %r2, -1;", r"redux \.sync\.and\.u32"),
+    "redux of a type it has not": ("redux.sync.and.u32 %r1, %r2, -1;", r"form redux\.sync\.and\.u32"),
     "wide access": ("ld.global.v4.u64 {%rd1, %rd2, %rd3, %rd4}, [%a];", "32 byte access"),
 }
 
