@@ -77,10 +77,11 @@ class Core(EventQueue):
         except (EmulationError, IndexError) as error:
             raise thread.error(error) from None
 
-    def serve(self, thread: Thread, request: tuple[Any, ...]) -> None:
-        """Serves one request and lets the thread go on if it does not have to wait."""
+    def serve(self, thread: Thread, request: tuple[Any, ...], handler: Handler | None = None) -> None:
+        """Serves one request, by another than the usual handler if one is given, and lets the thread go on if it does
+        not have to wait."""
         try:
-            value = self.handlers[request[0].code](thread, request)
+            value = (handler or self.handlers[request[0].code])(thread, request)
         except EmulationError as error:
             raise thread.error(error) from None
         if value is not BLOCKED:

@@ -101,7 +101,8 @@ class Grid:
         engine.live += len(block.threads)
         if block.deadline_ns < inf:
             engine.alarm(block.deadline_ns + 1, partial(self._deadline_passed, block))
-        engine.at(engine.now, engine.resume_all, dict.fromkeys(block.threads))
+        for delay, threads in engine.order.starts(block.threads):
+            engine.at(engine.now + delay, engine.resume_all, dict.fromkeys(threads))
 
     def _deadline_passed(self, block: Block) -> None:
         """Threads that wait see for themselves that it is late."""

@@ -48,6 +48,8 @@ class Thread:
     """What a parked thread goes on with: the load, its address, and the event that serves it."""
     observer: Observer = field(init=False)
     """What it has seen; only in random memory order."""
+    steps_left: int = -1
+    """Requests until it stops for a while, if ever; only in random memory order."""
     groups: list[Group] = field(default_factory=lambda: [Group()])
     """Bulk copies not known to be done; the last group is not committed yet."""
 

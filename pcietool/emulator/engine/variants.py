@@ -30,6 +30,10 @@ def engine_of(memory: Memory, spec: FabricSpec, seed: int, order: OrderName, tra
 
     fabric = Fabric(spec, seed) if spec.fault is None else FaultyFabric(spec, seed, memory)
     machine = memory, fabric, MAX_EVENTS, memory_order
+    engine: Engine
     if spec.fault is None:
-        return Engine(*machine) if trace is None else TracedEngine(*machine, trace)
-    return FaultyEngine(*machine) if trace is None else TracedFaultyEngine(*machine, trace)
+        engine = Engine(*machine) if trace is None else TracedEngine(*machine, trace)
+    else:
+        engine = FaultyEngine(*machine) if trace is None else TracedFaultyEngine(*machine, trace)
+    engine.handlers = engine.order.scheduled(engine.handlers)
+    return engine

@@ -17,7 +17,8 @@ from pcietool.emulator.engine.threads import Thread
 from pcietool.emulator.memory import Place, Segment, Writer
 from pcietool.emulator.ops import Op, Write
 from pcietool.emulator.order.history import LOCATION_BYTES, Access, Location, Message, address_of, piece_of
-from pcietool.emulator.order.timing_order import TimingOrder
+from pcietool.emulator.order.schedule import Schedule
+from pcietool.emulator.order.timing_order import Handlers, TimingOrder
 from pcietool.emulator.order.unordered import Report
 from pcietool.emulator.order.views import NOTHING, Agent, Observer, Sources, View, join, keep_latest, meet
 
@@ -44,6 +45,7 @@ class RandomOrder(TimingOrder):
     def __init__(self, engine: Core, seed: int) -> None:
         self.engine = engine
         self.rng = random.Random(f"memory order {seed}")
+        self.schedule = Schedule(engine, seed)
         self.devices = engine.gpu.count
         self.report = Report(engine.memory)
         self.locations: dict[int, Location] = {}
@@ -272,6 +274,16 @@ class RandomOrder(TimingOrder):
         self.launched.clear()
         self.ended.clear()
         self.report.take()
+        self.schedule.begin_round()
+
+    def scheduled(self, handlers: Handlers) -> Handlers:
+        return tuple(self.schedule.stopping(handler) for handler in handlers)
+
+    def launch_delay_ns(self) -> float:
+        return self.schedule.launch_delay_ns()
+
+    def starts(self, threads: list[Thread]) -> Iterable[tuple[float, list[Thread]]]:
+        return self.schedule.starts(threads)
 
     def begin_grid(self, device: int) -> View:
         before = self.launched.get(device, NOTHING)
@@ -280,6 +292,7 @@ class RandomOrder(TimingOrder):
 
     def begin(self, thread: Thread) -> None:
         thread.observer = Observer(self._agent(thread.writer, str(thread), "thread"), thread.block.view)
+        self.schedule.begin(thread)
 
     def end(self, thread: Thread) -> None:
         self.ended.setdefault(thread.block.device.index, []).append(thread.observer)

@@ -6,14 +6,17 @@ says, by its methods, what the engine tells every memory order. Must not know wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.emulator.engine.threads import Thread
 from pcietool.emulator.memory import Place, Segment, Writer
 from pcietool.emulator.ops import Op, Stamp, Write
 from pcietool.emulator.order.views import NOTHING, View
+
+Handlers: TypeAlias = "tuple[Callable[[Thread, Any], Any], ...]"
+"""What serves the requests of threads, by Code."""
 
 
 class TimingOrder:
@@ -92,6 +95,18 @@ class TimingOrder:
         """Threads are let go together: all learn what all know, and what was given."""
 
     # -- launches -----------------------------------------------------------------------------------------------------
+
+    def scheduled(self, handlers: Handlers) -> Handlers:
+        """What serves the requests of all threads, with whatever stops a thread before them."""
+        return handlers
+
+    def launch_delay_ns(self) -> float:
+        """How late a GPU's first launch of a round starts."""
+        return 0.0
+
+    def starts(self, threads: list[Thread]) -> Iterable[tuple[float, list[Thread]]]:
+        """The threads of a block in groups that start together, each with how late that is."""
+        return ((0.0, threads),)
 
     def begin_round(self) -> None:
         """The host has seen all that was written, and whatever is launched now has seen what the host has."""

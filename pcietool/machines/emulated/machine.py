@@ -219,7 +219,7 @@ class EmulatedMachine(Machine):
                 for launch in launches
                 if launch.device == device
             ]
-            skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value
+            skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value + engine.order.launch_delay_ns()
             self._states[self._gpus[device]].submit(grids, began + engine.gpu.launch_ns.value + skew, gap_ns)
         agents = [self._start_agent(agent, began) for agent in host_agents]
         copying = [
