@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from pcietool.errors import ExitCode, PcietoolError
+
+LONGEST_LINE = 2000
+"""Characters of a complaint."""
 
 
 def main() -> NoReturn:
@@ -16,11 +20,14 @@ def main() -> NoReturn:
 
     _mend_streams()
     try:
-        app(prog_name="pcietool")
+        sys.exit(app(prog_name="pcietool", standalone_mode=False))
     except PcietoolError as error:
         _complain(str(error))
         sys.exit(error.exit_code)
     except Exception as bug:
+        if hasattr(bug, "format_message"):  # the parser's; a class of Click, which Typer has in it or beside it
+            _complain_of_words(bug)
+            sys.exit(ExitCode.USAGE)
         if "--verbose" in sys.argv:
             raise
         _complain(f"{type(bug).__name__}: {bug} (this is a bug in pcietool; --verbose shows where)")
@@ -36,5 +43,19 @@ def _mend_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _complain_of_words(error: Any) -> None:
+    """What the parser of the command line did not understand."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "pcietool"
+    said = re.sub(r"is not a valid (int|float)( range)?", "is not a number such as it takes", error.format_message())
+    _complain(f"{said.rstrip('.')}; {command} --help lists what there is")
+
+
 def _complain(message: str) -> None:
-    print(f"pcietool: error: {message}", file=sys.stderr)
+    """One line, which cannot move the cursor or fill the screen, whatever it quotes."""
+    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+    if len(line) > LONGEST_LINE:
+        line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
+    print(f"pcietool: error: {line}", file=sys.stderr)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar, cast
 import typer
 
 from pcietool.cli.options import Common
+from pcietool.cli.parser import StrictCommand
 from pcietool.contract.config import Config, Field, Option
 from pcietool.errors import ExitCode
 from pcietool.probes import PROBES
@@ -69,7 +70,7 @@ class Command:
     def with_options(self) -> Any:
         """As Typer runs it."""
         alone = typer.Typer(add_completion=False)
-        alone.command(self.name, help=self.help)(self.function())
+        alone.command(self.name, help=self.help, cls=StrictCommand)(self.function())
         return typer.main.get_command(alone)
 
     def function(self) -> Callable[..., None]:
@@ -110,7 +111,9 @@ def _parameter(field: Field, option: Option) -> inspect.Parameter:
     kind: Any = str if option.parse else field.kind
     default = None if field.default is MISSING else field.default
     about: dict[str, Any] = {"help": option.help, "metavar": option.metavar}
-    if choices := option.choices or field.choices:
+    if option.several:
+        about["metavar"] = f"[{'|'.join(option.choices)}],..."
+    elif choices := option.choices or field.choices:
         kind = cast(Any, StrEnum)(field.name, {choice: choice for choice in choices})
     if option.parse:
         default = option.written or (None if default is None else str(default))

@@ -5,6 +5,8 @@ Checks what can be checked from the words alone; must not look at the machine, a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +19,8 @@ from pcietool.errors import UsageError
 STDOUT = Path("-")
 
 LONGEST_TIMEOUT_S = 3600.0
+MOST_GPUS = 64
+"""Of one machine, as in a fabric's file."""
 
 _MACHINE = "Machine"
 _OUTPUT = "Output"
@@ -46,7 +50,7 @@ class Common:
     ] = BackendChoice.auto
     gpus: Annotated[
         str | None,
-        typer.Option(help="These GPUs: index, UUID or PCI address, such as 0,1.", rich_help_panel=_MACHINE),
+        typer.Option(help="These GPUs: index, UUID or PCI address, such as 0,1 or 0-3.", rich_help_panel=_MACHINE),
     ] = None
     num_gpus: Annotated[
         int | None, typer.Option("--num-gpus", "-g", min=1, help="The first N GPUs.", rich_help_panel=_MACHINE)
@@ -116,10 +120,16 @@ class Common:
 
     @property
     def gpu_names(self) -> tuple[str, ...] | None:
-        """What `--gpus` lists, or None if it was not given."""
-        return None if self.gpus is None else tuple(name.strip() for name in self.gpus.split(","))
+        """What `--gpus` lists, ranges written out, or None if it was not given. Raises UsageError."""
+        if self.gpus is None:
+            return None
+        return tuple(name for word in self.gpus.split(",") for name in _of_range(word.strip()))
 
     def _check_machine(self) -> None:
+        if self.gpus is not None and self.gpus.count(",") >= MOST_GPUS:
+            raise UsageError(
+                f"--gpus lists {self.gpus.count(',') + 1} names; no machine has more than {MOST_GPUS} GPUs"
+            )
         names = self.gpu_names or ()
         if "" in names:
             raise UsageError(f"--gpus {self.gpus!r} has an empty name in it; write it as 0,1")
@@ -144,6 +154,17 @@ class Common:
             raise UsageError("--raw writes beside the JSON file; name one with --json FILE or --out DIR")
         if self.quiet and self.verbose:
             raise UsageError("--quiet and --verbose contradict each other; give one of them")
+
+
+def _of_range(word: str) -> Iterable[str]:
+    """Of "2-4" 2, 3 and 4; of anything else itself."""
+    ends = re.fullmatch(r"0*(\d{1,9})-0*(\d{1,9})", word, re.ASCII)
+    if ends is None:
+        return (word,)
+    first, last = map(int, ends.groups())
+    if last < first or last - first >= MOST_GPUS:
+        raise UsageError(f"--gpus {word}: a range goes up, such as 0-3, and has {MOST_GPUS} GPUs at most")
+    return map(str, range(first, last + 1))
 
 
 def _check_fabric(name: str) -> None:

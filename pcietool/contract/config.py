@@ -58,6 +58,8 @@ class Option(Limits):
     metavar: str | None = None
     choices: tuple[str, ...] = ()
     """Where the field's type does not name them."""
+    several: bool = False
+    """A value is one of the choices, or some of them with commas between; "all" stands alone."""
     parse: Callable[[str], Any] | None = None
     """From the user's word to the field's value. Raises UsageError."""
     written: str | None = None
@@ -124,16 +126,25 @@ class Field:
 
     def _checked(self, value: Any) -> Any:
         if self.choices:
-            *others, last = map(repr, self.choices)
-            if value not in self.choices:
-                raise ValueError(self._say(value, f"must be {', '.join(others)} or {last}"))
-            return str(value)  # not an enum's member
+            return self._chosen(str(value))  # not an enum's member
         if self.kind is float and type(value) is int:
             value = float(value)
         if type(value) is not self.kind:
             raise ValueError(self._say(value, f"must be of type {self.kind.__name__}"))
         if complaint := self.limits.complaint(value) if self.kind in (int, float) else None:
             raise ValueError(self._say(value, complaint))
+        return value
+
+    def _chosen(self, value: str) -> str:
+        words = value.split(",") if self.option and self.option.several else [value]
+        for word in words:
+            if word not in self.choices:
+                *others, last = map(repr, self.choices)
+                raise ValueError(self._say(word, f"must be {', '.join(others)} or {last}"))
+            if words.count(word) > 1:
+                raise ValueError(self._say(value, f"names {word} twice"))
+        if "all" in words and len(words) > 1:
+            raise ValueError(self._say(value, "all has every other one in it; name it alone"))
         return value
 
     def _say(self, value: Any, complaint: str) -> str:

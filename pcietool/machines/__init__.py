@@ -28,13 +28,14 @@ def open_machine(
         from pcietool.machines.cuda.machine import CudaMachine
 
         return CudaMachine.open(gpus, num_gpus)
+    from pcietool.emulator.fabric.fabric import fabrics_with
     from pcietool.machines.emulated.machine import DEFAULT_FABRIC, EmulatedMachine
     from pcietool.machines.selection import GpuIdentity, select_gpus
 
     fabric = fabric or DEFAULT_FABRIC
     whole = EmulatedMachine.open(fabric, seed=seed)
     identities = [GpuIdentity(device.index, device.uuid, device.pci) for device in whole.devices]
-    chosen = select_gpus(gpus, num_gpus, identities)
+    chosen = select_gpus(gpus, num_gpus, identities, fabrics_with)
     machine = EmulatedMachine.open(fabric, [gpu.index for gpu in chosen], seed, trace=trace)
     machine.devices = tuple(
         replace(device, machine_index=gpu.index) for device, gpu in zip(machine.devices, chosen, strict=True)

@@ -7,7 +7,7 @@ here it is only explained.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pcietool.errors import UsageError
@@ -28,10 +28,16 @@ class GpuIdentity:
         return f"{self.index} ({self.uuid}, {self.pci})"
 
 
-def select_gpus(names: Sequence[str] | None, count: int | None, gpus: Sequence[GpuIdentity]) -> tuple[GpuIdentity, ...]:
+def select_gpus(
+    names: Sequence[str] | None,
+    count: int | None,
+    gpus: Sequence[GpuIdentity],
+    elsewhere: Callable[[int], str] = lambda count: "",
+) -> tuple[GpuIdentity, ...]:
     """The GPUs that `names` ("0", "GPU-ab", "01:00.0") mean, in that order, or the first `count`, or all.
 
-    Raises UsageError for a name that fits no GPU or several, and for a GPU named twice.
+    Raises UsageError for a name that fits no GPU or several, for a GPU named twice, and for more than there are, with
+    what `elsewhere` says of so many.
     """
     if names is not None and count is not None:
         raise UsageError("--gpus and --num-gpus exclude each other: give one of them")
@@ -40,7 +46,7 @@ def select_gpus(names: Sequence[str] | None, count: int | None, gpus: Sequence[G
     if count is None:
         return tuple(gpus)
     if not 1 <= count <= len(gpus):
-        raise UsageError(f"--num-gpus {count}: {_available(gpus)}")
+        raise UsageError(f"--num-gpus {count}: {_available(gpus)}{elsewhere(count)}")
     return tuple(gpus[:count])
 
 
@@ -65,7 +71,7 @@ def _resolve(name: str, gpus: Sequence[GpuIdentity]) -> GpuIdentity:
 
 def _answers_to(gpu: GpuIdentity, name: str) -> bool:
     if name.isascii() and name.isdigit():
-        return gpu.index == int(name)
+        return str(gpu.index) == (name.lstrip("0") or "0")
     if name.lower().startswith(_UUID_KINDS):
         return gpu.uuid.lower().startswith(name.lower())
     wanted, own = _PCI_ADDRESS.fullmatch(name), _PCI_ADDRESS.fullmatch(gpu.pci)

@@ -13,6 +13,7 @@ from pcietool.errors import ExitCode
 from pcietool.probes.barrier.config import BarrierConfig
 from pcietool.probes.litmus.config import LitmusConfig, TrialsConfig
 from pcietool.probes.signal.config import SignalConfig
+from tests.cli.program import one_line_of, refusal
 
 
 def asked(name: str, *arguments: str) -> Asked:
@@ -90,3 +91,21 @@ def test_a_command_without_a_probe_has_its_own_options_and_common_ones() -> None
 def test_no_two_options_of_a_command_have_one_name(one: Command) -> None:
     names = Counter(name for parameter in one.with_options().params for name in parameter.opts)
     assert [name for name, times in names.items() if times > 1] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--transport", "peer", "--transport", "host"], "--transport is given twice, as peer and as host"),
+        (["-n", "5", "--iters", "5"], "--iters is given twice, as 5 and as 5"),
+        (["-qq"], "--quiet is given twice;"),
+    ],
+)
+def test_an_option_that_takes_one_value_is_given_once(words: list[str], said: str) -> None:
+    assert said in one_line_of(refusal("barrier-latency", "--backend", "emulated", *words))
+
+
+def test_an_option_that_takes_many_can_be_repeated_and_a_transport_can_be_several() -> None:
+    words = ("--order", "floor", "--order", "article", "--transport", "peer,host")
+    config = asked("barrier-latency", *words).config(BarrierConfig)
+    assert config == BarrierConfig(orders=("floor", "article"), transport="peer,host")

@@ -65,7 +65,7 @@ def test_usage_errors_exit_with_2_on_stderr(arguments: list[str]) -> None:
 
 
 def fail_with(error: Exception, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
-    def app(prog_name: str) -> None:
+    def app(prog_name: str, standalone_mode: bool) -> None:
         raise error
 
     monkeypatch.setattr(application, "app", app)

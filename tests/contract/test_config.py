@@ -20,6 +20,7 @@ class Everything(Config):
     sleeps_ns: Annotated[tuple[int, ...] | None, Limits(min=0)] = None
     names: Annotated[tuple[str, ...], Option("Whose.", is_argument=True, choices=("you", "me"))] = ()
     deep: bool = False
+    places: Annotated[str | None, Option("Where.", choices=("here", "there", "all"), several=True)] = None
 
 
 @pytest.mark.parametrize(
@@ -39,6 +40,10 @@ class Everything(Config):
         ({"sleeps_ns": (1, -1)}, "--sleeps -1: must be greater than or equal to 0"),
         ({"names": ("they",)}, "names they: must be 'you' or 'me'"),
         ({"deep": 1}, "--deep 1: must be of type bool"),
+        ({"places": "here,nowhere"}, "--places nowhere: must be 'here', 'there' or 'all'"),
+        ({"places": "here,"}, "--places : must be 'here', 'there' or 'all'"),
+        ({"places": "here,here"}, "--places here,here: names here twice"),
+        ({"places": "all,here"}, "--places all,here: all has every other one in it"),
         ({"threads": 33, "wait_s": 20}, "--threads 33: must be a multiple of 32; --wait 20.0: must be less than"),
     ],
 )
@@ -49,7 +54,7 @@ def test_what_a_field_cannot_hold_is_refused_in_one_line(values: dict[str, Any],
 
 
 def test_what_a_field_can_hold_is_kept_as_its_type_says() -> None:
-    config = Everything(wait_s=3, orders=["two", "one", "two"], sleeps_ns=(), names=["me"])  # type: ignore[arg-type]
+    config = Everything(wait_s=3, orders=["two", "one", "two"], sleeps_ns=(), names=["me"], places="here,there")  # type: ignore[arg-type]
     assert asdict(config) == {
         "threads": 32,
         "iterations": None,
@@ -58,6 +63,7 @@ def test_what_a_field_can_hold_is_kept_as_its_type_says() -> None:
         "sleeps_ns": (),
         "names": ("me",),
         "deep": False,
+        "places": "here,there",
     }
 
 

@@ -108,3 +108,10 @@ def test_other_notes() -> None:
 def test_a_selected_gpu_keeps_the_number_that_the_machine_gives_it() -> None:
     with open_machine("emulated", ("3", "1"), fabric="pcie5-switch4") as machine:
         assert [(device.index, device.machine_index) for device in machine.devices] == [(0, 3), (1, 1)]
+
+
+def test_too_many_emulated_gpus_name_a_fabric_that_has_them() -> None:
+    with pytest.raises(UsageError, match="--fabric pcie5-switch16 has as many"):
+        open_machine("emulated", num_gpus=9)
+    with pytest.raises(UsageError, match="no packaged fabric has more than 16"):
+        open_machine("emulated", num_gpus=17)

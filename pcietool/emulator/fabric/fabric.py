@@ -141,6 +141,15 @@ def packaged_fabrics() -> list[str]:
     return sorted(names, key=lambda name: (name.count("/"), name))
 
 
+def fabrics_with(gpus: int) -> str:
+    """The end of a sentence on a fabric that has fewer: which healthy packaged ones have so many, or none does."""
+    counts = {name: load_fabric(name).gpu.count for name in packaged_fabrics() if "/" not in name}
+    fitting = [name for name in counts if counts[name] >= gpus]
+    if not fitting:
+        return f"; no packaged fabric has more than {max(counts.values())}"
+    return f"; --fabric {' or '.join(sorted(fitting, key=lambda name: counts[name]))} has as many"
+
+
 def load_fabric(name_or_path: str) -> FabricSpec:
     """A packaged fabric by name, or a TOML file by path. Raises ConfigError saying what is wrong and where.
 

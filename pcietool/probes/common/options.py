@@ -10,13 +10,16 @@ Transport = Literal["peer", "host", "self"]
 TRANSPORTS: tuple[Transport, ...] = ("peer", "host", "self")
 
 WantedTransport = Annotated[
-    Literal["peer", "host", "self", "all"] | None,
+    str | None,
     Option(
         "Where slots and data lie: in the other GPU's memory (peer), in pinned host memory (host), or both roles"
-        " on one GPU (self). Default: peer and host; self on one GPU.",
+        " on one GPU (self); or several, such as peer,host. Default: peer and host; self on one GPU.",
+        choices=(*TRANSPORTS, "all"),
+        several=True,
         first=True,
     ),
 ]
+"""One that is named must run; of `all`, and where none is named, what cannot run is waived."""
 Inject = Annotated[str | None, Option("A failure to show; an unknown one lists those that there are.", hidden=True)]
 TimeoutSeconds = Annotated[float, Limits(above=0)]
 Seed = Annotated[int, Limits(min=0)]

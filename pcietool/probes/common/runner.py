@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from pcietool.contract.results import Observer, ProbeResult, Status
 from pcietool.machines.base import Machine
@@ -23,7 +23,7 @@ class HasTransport(Protocol):
     """A probe's config."""
 
     @property
-    def transport(self) -> Transport | Literal["all"] | None: ...
+    def transport(self) -> str | None: ...
 
 
 C = TypeVar("C", bound=HasTransport)

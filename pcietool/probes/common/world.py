@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Literal
 
 import numpy as np
 
@@ -33,16 +32,18 @@ class Waived:
 
 
 def runnable(
-    machine: Machine, wanted: Transport | Literal["all"] | None, alone: Container[Transport] = ("self",)
+    machine: Machine, wanted: str | None, alone: Container[Transport] = ("self",)
 ) -> Iterator[Transport | Waived]:
-    """The transports to run, in order. One that was asked for by name and cannot run is a UsageError; otherwise it
-    is waived. Two GPUs or more run peer and host, one GPU runs what it can do `alone`; self besides others only if
-    it is asked for."""
-    if wanted in TRANSPORTS:
-        reason = why_not(machine, wanted, alone)
+    """The transports to run, in order. One that is asked for by name and cannot run is a UsageError, before the first
+    runs; any other is waived. Two GPUs or more run peer and host, one GPU runs what it can do `alone`; self besides
+    others only if it is asked for."""
+    named = [transport for transport in TRANSPORTS if wanted and transport in wanted.split(",")]
+    for transport in named:
+        reason = why_not(machine, transport, alone)
         if reason:
-            raise UsageError(f"--transport {wanted}: {reason}")
-        yield wanted
+            raise UsageError(f"--transport {transport}: {reason}")
+    if named:
+        yield from named
         return
     for transport in TRANSPORTS:
         if transport == "self" and wanted is None and len(machine.devices) > 1:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pcietool.contenders.catalog import CONTENDERS
 from pcietool.contract.config import Config, Option
 from pcietool.errors import UsageError
-from pcietool.probes.common.options import TimeoutSeconds, WantedTransport
+from pcietool.probes.common.options import TimeoutSeconds
 from pcietool.units import parse_size
 
 if TYPE_CHECKING:
@@ -35,7 +35,16 @@ def _sizes(text: str) -> tuple[int, ...]:
 class CompareConfig(Config):
     """What to compare. None means the machine's usual choice."""
 
-    transport: WantedTransport = None
+    transport: Annotated[
+        str | None,
+        Option(
+            "Where our slots and data lie: in the other GPU's memory (peer), in pinned host memory (host), or both"
+            " (peer,host or all). Default: both.",
+            choices=("peer", "host", "all"),
+            several=True,
+            first=True,
+        ),
+    ] = None
     contenders: Annotated[
         tuple[str, ...],
         Option(
@@ -110,8 +119,6 @@ class CompareConfig(Config):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.transport == "self":
-            raise UsageError("--transport self: must be 'peer', 'host' or 'all'")
         if self.sizes and not (self.min_bytes is self.max_bytes is self.factor is None):
             raise UsageError("--sizes names every size; leave out --min-bytes, --max-bytes and --factor")
         for nbytes in self.sizes or [nbytes for nbytes in (self.min_bytes, self.max_bytes) if nbytes is not None]:

@@ -50,14 +50,15 @@ def run(machine: Machine, config: CompareConfig, observer: Observer) -> list[Pro
 
 
 def _results(machine: Machine, config: CompareConfig, observer: Observer) -> Iterator[ProbeResult]:
-    for transport in TRANSPORTS:
-        if config.transport not in (transport, "all", None):
-            continue
-        reason = why_not(machine, transport, alone=())
-        if reason and config.transport == transport:
-            raise UsageError(f"--transport {transport}: {reason.split(';')[0]}")
+    wanted = (config.transport or "all").split(",")
+    cases = [transport for transport in TRANSPORTS if transport in wanted or wanted == ["all"]]
+    reasons = {transport: (why_not(machine, transport, alone=()) or "").split(";")[0] for transport in cases}
+    for transport, reason in reasons.items():
+        if reason and transport in wanted:
+            raise UsageError(f"--transport {transport}: {reason}")
+    for transport, reason in reasons.items():
         if reason:
-            yield ProbeResult(NAME, Status.WAIVED, "not run", transport, METHOD_ALONE, reason=reason.split(";")[0])
+            yield ProbeResult(NAME, Status.WAIVED, "not run", transport, METHOD_ALONE, reason=reason)
             continue
         yield from _on_transport(machine, transport, config, observer)
 
