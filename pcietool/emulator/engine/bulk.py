@@ -146,14 +146,14 @@ class Bulk:
             barrier.pending -= 1
             self._complete(barrier)
             return state
+        is_over = barrier.phase != operand & 1
+        if is_over:
+            self.order.take(thread, [barrier.completed])
         if op.kind == "test_wait":
-            self.engine.at(
-                self.engine.now + thread.lag + self.issue, self.engine.resume, thread, barrier.phase != operand & 1
-            )
+            self.engine.at(self.engine.now + thread.lag + self.issue, self.engine.resume, thread, is_over)
             thread.lag = 0.0
             return BLOCKED
-        if barrier.phase != operand & 1:
-            self.order.take(thread, [barrier.completed])
+        if is_over:
             return True
         barrier.waiting.append(thread)
         return BLOCKED

@@ -131,7 +131,7 @@ class RandomOrder(TimingOrder):
         return IssuedWrite(_access(observer, op), observer, observer.view, sources)
 
     def write(self, write: Write, stamp: IssuedWrite | None) -> None:
-        """`stamp` is None for a compare-and-swap that was refused: it writes nothing."""
+        """`stamp` is None for a compare-and-swap that was refused where atomics are native: it writes nothing."""
         if stamp is None:
             return
         op, (segment, offset), value = write
@@ -203,7 +203,10 @@ class RandomOrder(TimingOrder):
             observer.acquire(observer.pending.get(piece, {}), op.scope)
         if op.kind == "cas" and old != b:
             self._check_read(observer, access, location, piece)
-            return old, None
+            if self.engine.fabric.is_native(observer.agent.writer[0], segment.device):
+                return old, None
+            # Written back all the same (rule 14), but PTX knows of no write: it hands on what it read, nothing else.
+            return old, IssuedWrite(access, observer, observer.view, (message.sources,))
         return old, self._issue(observer, op, place, message.sources if is_synchronised else {})
 
     # -- copies, and agents that are no threads -----------------------------------------------------------------------

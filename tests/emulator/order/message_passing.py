@@ -128,6 +128,9 @@ BULK_SOUND = {
     "bulk store": bulk_store(),
     "bulk store over what the thread wrote, behind a proxy fence": bulk_store(before=OVERWRITTEN),
     "bulk load behind a proxy fence": bulk_load("fence.proxy.async;"),
+    "bulk load whose end is only tested for": {
+        "read": BULK_LOAD.format(fence="fence.proxy.async;").replace("try_wait", "test_wait")
+    },
     "bulk store and bulk load": bulk_store() | bulk_load("fence.proxy.async.global;"),
 }
 BULK_BROKEN = {
