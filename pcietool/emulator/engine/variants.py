@@ -22,11 +22,13 @@ OrderName: TypeAlias = Literal["timing", "random"]
 """Of memory: one legal execution, or weak outcomes by seed with a report of unordered accesses."""
 
 
-def engine_of(memory: Memory, spec: FabricSpec, seed: int, order: OrderName, trace: EventTrace | None) -> Engine:
-    """The engine that does no more than it has to."""
+def engine_of(
+    memory: Memory, spec: FabricSpec, seed: int, order: OrderName, trace: EventTrace | None, *, tear: bool = False
+) -> Engine:
+    """The engine that does no more than it has to. `tear`: as in `RandomOrder`."""
 
     def memory_order(core: Core) -> TimingOrder:
-        return RandomOrder(core, seed) if order == "random" else TimingOrder()
+        return RandomOrder(core, seed, tear=tear) if order == "random" else TimingOrder()
 
     fabric = Fabric(spec, seed) if spec.fault is None else FaultyFabric(spec, seed, memory)
     machine = memory, fabric, MAX_EVENTS, memory_order

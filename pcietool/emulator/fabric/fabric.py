@@ -27,6 +27,9 @@ class Figure(Strict):
     note: str = ""
 
 
+ALL_ELEMENTS = Figure(value=16, source="assumed", note="a vector is one access")
+
+
 class Divisor(Figure):
     """A figure that others are divided by."""
 
@@ -52,6 +55,8 @@ class GpuModel(Strict):
     l2_atomic_ns: Figure
     bulk_bytes_per_ns: Divisor
     """How fast one bulk copy moves bytes between shared memory and the L2."""
+    vector_bytes_whole: Figure = ALL_ELEMENTS
+    """Aligned vectors of up to so many bytes in own memory are seen as a whole. PTX promises it of no vector."""
     block_barrier_ns: Figure
     warp_barrier_ns: Figure
     fence_cta_ns: Figure
@@ -79,6 +84,8 @@ class LinkModel(Strict):
     payload_bytes: Divisor
     credit_ns: Figure
     """How much queueing the sender sees before it has to wait."""
+    vector_bytes_whole: Figure = ALL_ELEMENTS
+    """As of the GPU's own memory, for accesses across this link."""
     jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Each crossing takes its latency times 1 +- this, from the seed (assumed)."""
 
@@ -120,6 +127,13 @@ class FabricSpec(Strict):
     def link_between(self, src: int, dst: int) -> LinkModel:
         """The link an access from GPU `src` to memory of GPU `dst` takes. A fault may slow it down (`defects`)."""
         return self.cross if self.cross is not None and self.crosses_roots(src, dst) else self.peer
+
+    def vector_bytes_whole(self, home: int) -> float:
+        """Up to how many bytes an aligned vector in the memory of `home` (-1: the host) is whole for all."""
+        if home < 0:
+            return self.host.vector_bytes_whole.value
+        links = [link.vector_bytes_whole.value for link in (self.peer, self.cross) if link is not None]
+        return min(self.gpu.vector_bytes_whole.value, *links)
 
     def sources(self) -> dict[str, list[str]]:
         """Names of the figures, by source: what a result prints beside modelled numbers."""

@@ -55,9 +55,10 @@ class Access(NamedTuple):
 
 class Message:
     """One store. `visible_ns`: from when on each GPU sees it, or nothing if all do at once; `settled_ns`: from when on
-    all do. `value`: of the whole location. `access` is None for what was there before the launch."""
+    all do. `value`: of the whole location. `access` is None for what was there before the launch. `together`: all
+    messages of a vector that is seen as a whole."""
 
-    __slots__ = ("access", "piece", "rank", "settled_ns", "sources", "value", "visible_ns")
+    __slots__ = ("access", "piece", "rank", "settled_ns", "sources", "together", "value", "visible_ns")
 
     def __init__(
         self, rank: int, value: int, piece: int, access: Access | None, visible_ns: Sequence[float], sources: Sources
@@ -69,6 +70,7 @@ class Message:
         self.visible_ns = visible_ns
         self.settled_ns = max(visible_ns, default=0.0)
         self.sources = sources
+        self.together: Sequence[Message] = ()
 
     def is_visible(self, device: int, now: float) -> bool:
         return self.settled_ns <= now or self.visible_ns[device] <= now

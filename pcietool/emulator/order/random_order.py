@@ -8,15 +8,15 @@ join the history of their location when they land there.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.emulator.engine.core import GRANULE, Core
 from pcietool.emulator.engine.threads import Thread
-from pcietool.emulator.memory import Place, Segment, Writer
+from pcietool.emulator.memory import HOST, Place, Segment, Writer
 from pcietool.emulator.ops import Op, Write
-from pcietool.emulator.order.history import LOCATION_BYTES, Access, Location, Message, address_of, piece_of
+from pcietool.emulator.order.history import LOCATION_BYTES, Access, Location, Message, address_of, overlap, piece_of
 from pcietool.emulator.order.schedule import Schedule
 from pcietool.emulator.order.timing_order import Handlers, TimingOrder
 from pcietool.emulator.order.unordered import Report
@@ -42,8 +42,12 @@ class IssuedWrite(NamedTuple):
 class RandomOrder(TimingOrder):
     """One execution a seed."""
 
-    def __init__(self, engine: Core, seed: int) -> None:
+    def __init__(self, engine: Core, seed: int, *, tear: bool = False) -> None:
+        """`tear`: the elements of a vector may always be seen one by one, which is all that PTX promises."""
         self.engine = engine
+        spec = engine.fabric.spec
+        self.whole = {home: 0 if tear else spec.vector_bytes_whole(home) for home in (HOST, *range(spec.gpu.count))}
+        """Up to how many bytes a vector in that memory is seen as a whole."""
         self.rng = random.Random(f"memory order {seed}")
         self.schedule = Schedule(engine, seed)
         self.devices = engine.gpu.count
@@ -59,31 +63,30 @@ class RandomOrder(TimingOrder):
     # -- loads --------------------------------------------------------------------------------------------------------
 
     def peek(self, thread: Thread, op: Op, place: Place) -> Any:
-        segment, offset = place
-        values = tuple(
-            self._readable(thread.observer, segment, offset + n * op.size, op.size)[2] for n in range(op.count)
-        )
-        return values[0] if op.count == 1 else values
+        return _values(op, self._readable(thread.observer, op, place))
 
     def load(self, thread: Thread, op: Op, place: Place) -> Any:
+        observer, segment = thread.observer, place[0]
+        access = _access(observer, op)
+        taken = self._readable(observer, op, place)
+        for piece, message in taken:
+            self._check_read(observer, access, self._location(segment, address_of(piece) - segment.address), piece)
+            self._observe(observer, access, piece, message)
+            if op.acquire:
+                observer.acquire(observer.pending.get(piece, {}), op.scope)
+        return _values(op, taken)
+
+    def _readable(self, observer: Observer, op: Op, place: Place) -> list[tuple[int, Message]]:
+        """The pieces of a load, and the message that it takes of each."""
         segment, offset = place
-        access = _access(thread.observer, op)
-        values = tuple(self._load(thread.observer, access, segment, offset + n * op.size, op) for n in range(op.count))
-        return values[0] if op.count == 1 else values
+        taken = [self._newest(observer, segment, offset + n * op.size, op.size) for n in range(op.count)]
+        while op.count > 1 and _completed(taken):
+            pass
+        return taken
 
-    def _readable(self, observer: Observer, segment: Segment, offset: int, nbytes: int) -> tuple[int, Message, int]:
-        """The piece, the message that a load takes, and its value."""
+    def _newest(self, observer: Observer, segment: Segment, offset: int, nbytes: int) -> tuple[int, Message]:
         piece = piece_of(segment.address + offset, nbytes)
-        message = self._location(segment, offset).readable(observer, piece, self.engine.now)
-        return piece, message, message.part(piece)
-
-    def _load(self, observer: Observer, access: Access, segment: Segment, offset: int, op: Op) -> int:
-        piece, message, value = self._readable(observer, segment, offset, op.size)
-        self._check_read(observer, access, self._location(segment, offset), piece)
-        self._observe(observer, access, piece, message)
-        if op.acquire:
-            observer.acquire(observer.pending.get(piece, {}), op.scope)
-        return value
+        return piece, self._location(segment, offset).readable(observer, piece, self.engine.now)
 
     def _observe(self, observer: Observer, access: Access, piece: int, message: Message) -> bool:
         """Rule 4, once a message was chosen. Is it morally strong with the access?"""
@@ -136,33 +139,62 @@ class RandomOrder(TimingOrder):
             return
         op, (segment, offset), value = write
         elements = list(enumerate((value,) if op.count == 1 else value))
-        self.rng.shuffle(elements)  # a vector is its scalars, in any order
-        for n, element in elements:
-            at = offset + n * op.size
-            location = self._location(segment, at)
-            segment.views[op.size][at // op.size] = element
-            self._append(location, segment, at, op.size, stamp, stamp.sources[n])
+        if op.count > 1 and op.bytes <= self.whole[segment.device]:
+            self._write_whole(elements, op, segment, offset, stamp)
+        else:
+            self.rng.shuffle(elements)  # a vector that is not whole is its scalars, in any order
+            for n, element in elements:
+                at = offset + n * op.size
+                location = self._location(segment, at)
+                segment.views[op.size][at // op.size] = element
+                self._append(location, segment, at, op.size, stamp, stamp.sources[n], self._visibility(stamp))
         segment.writers[offset] = stamp.access.agent.writer
+
+    def _write_whole(
+        self, elements: list[tuple[int, int]], op: Op, segment: Segment, offset: int, stamp: IssuedWrite
+    ) -> None:
+        """All elements of a vector, for all to see at the same time."""
+        locations = [self._location(segment, offset + n * op.size) for n, _ in elements]
+        for n, element in elements:
+            segment.views[op.size][offset // op.size + n] = element
+        visible_ns = self._visibility(stamp)
+        messages = [
+            self._append(locations[n], segment, offset + n * op.size, op.size, stamp, stamp.sources[n], visible_ns)
+            for n, _ in elements
+        ]
+        for message in messages:
+            message.together = messages
 
     def writer(self, stamp: IssuedWrite) -> Writer:
         return stamp.access.agent.writer
 
     def _append(
-        self, location: Location, segment: Segment, offset: int, nbytes: int, stamp: IssuedWrite, sources: Sources
-    ) -> None:
+        self,
+        location: Location,
+        segment: Segment,
+        offset: int,
+        nbytes: int,
+        stamp: IssuedWrite,
+        sources: Sources,
+        visible_ns: Sequence[float],
+    ) -> Message:
         """Memory holds the new value already."""
         access, now = stamp.access, self.engine.now
         piece = piece_of(segment.address + offset, nbytes)
         self._check_write(location, piece, stamp)
-        visible_ns = self._visible_ns(access.agent.writer[0]) if self.rng.random() < LATE else ()
         rank = location.messages[-1].rank + 1
-        location.append(Message(rank, _value(segment, offset), piece, access, visible_ns, sources), now)
+        message = Message(rank, _value(segment, offset), piece, access, visible_ns, sources)
+        location.append(message, now)
         for time in visible_ns:
             if time > now:
                 self.engine.at(time, self._came_to_be_seen, address_of(piece) >> GRANULE)
+        return message
 
-    def _visible_ns(self, writer: int) -> list[float]:
-        """By device; half of them see it at once."""
+    def _visibility(self, stamp: IssuedWrite) -> Sequence[float]:
+        """Of a new message, by device; half of them see it at once. Nothing if all do."""
+        if self.rng.random() >= LATE:
+            return ()
+        writer = stamp.access.agent.writer[0]
         late = (max(0.0, 2 * self.rng.random() - 1) for _ in range(self.devices))
         return [
             self.engine.now + share * (LATE_AT_HOME_NS if device == writer else LATE_NS)
@@ -230,16 +262,17 @@ class RandomOrder(TimingOrder):
     def read_bytes(self, segment: Segment, offset: int, nbytes: int, stamp: IssuedWrite) -> bytes:
         data = bytearray()
         for at, size in _pieces(offset, nbytes):
-            piece, _, value = self._readable(stamp.observer, segment, at, size)
+            piece, message = self._newest(stamp.observer, segment, at, size)
             self._check_read(stamp.observer, stamp.access, self._location(segment, at), piece)
-            data += value.to_bytes(size, "little")
+            data += message.part(piece).to_bytes(size, "little")
         return bytes(data)
 
     def write_bytes(self, segment: Segment, offset: int, data: bytes, stamp: IssuedWrite) -> None:
         for at, size in _pieces(offset, len(data)):
             location = self._location(segment, at)
             segment.raw[at : at + size] = data[at - offset : at - offset + size]
-            self._append(location, segment, at, size, stamp, stamp.sources[0] if stamp.sources else {})
+            sources = stamp.sources[0] if stamp.sources else {}
+            self._append(location, segment, at, size, stamp, sources, self._visibility(stamp))
         segment.writers[offset] = stamp.access.agent.writer
 
     # -- synchronisation ----------------------------------------------------------------------------------------------
@@ -312,6 +345,22 @@ class RandomOrder(TimingOrder):
 
 def _access(observer: Observer, op: Op) -> Access:
     return Access(observer.agent, observer.agent.epoch, op.strong, op.scope, op)
+
+
+def _values(op: Op, taken: list[tuple[int, Message]]) -> int | tuple[int, ...]:
+    values = tuple(message.part(piece) for piece, message in taken)
+    return values[0] if op.count == 1 else values
+
+
+def _completed(taken: list[tuple[int, Message]]) -> bool:
+    """Was an element older than a store of several elements of which another one was taken? Takes it from that, too."""
+    for _, message in taken:
+        for other in message.together:
+            for n, (piece, older) in enumerate(taken):
+                if overlap(piece, other.piece) and older.rank < other.rank:
+                    taken[n] = piece, other
+                    return True
+    return False
 
 
 def _value(segment: Segment, offset: int) -> int:

@@ -60,6 +60,8 @@ class EmulatedMachine(Machine):
         seed: int,
         order: OrderName = "timing",
         trace: EventTrace | None = None,
+        *,
+        tear: bool = False,
     ) -> None:
         super().__init__()
         if order == "random" and spec.fault is not None:
@@ -69,9 +71,10 @@ class EmulatedMachine(Machine):
         self.spec = spec
         self.seed = seed
         self.order = order
+        self.tear = tear
         self.label = f"fabric {spec.name}"
         self.memory = Memory(spec.gpu.count)
-        self.engine = engine_of(self.memory, spec, seed, order, trace)
+        self.engine = engine_of(self.memory, spec, seed, order, trace, tear=tear)
         self._used: Counter[int] = Counter()
         self._gpus = tuple(gpus)
         """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
@@ -101,15 +104,19 @@ class EmulatedMachine(Machine):
         seed: int = 0,
         order: OrderName = "timing",
         trace: EventTrace | None = None,
+        *,
+        tear: bool = False,
     ) -> EmulatedMachine:
         """A machine of the named fabric (or fabric file) with these of its GPUs (default: all). Its memory events go
-        to `trace`, if there is one. Raises UsageError for random order on a faulty fabric, which is not modelled."""
+        to `trace`, if there is one. `tear`: random order may show the elements of any vector one by one, which is what
+        PTX allows, also where the fabric says that vectors are whole. Raises UsageError for random order on a faulty
+        fabric, which is not modelled."""
         spec = load_fabric(fabric)
         chosen = range(spec.gpu.count) if gpus is None else gpus
         for gpu in chosen:
             if not 0 <= gpu < spec.gpu.count:
                 raise UsageError(f"no GPU {gpu}: fabric {spec.name} has GPUs 0 to {spec.gpu.count - 1}")
-        return cls(spec, list(chosen), seed, order, trace)
+        return cls(spec, list(chosen), seed, order, trace, tear=tear)
 
     # -- what there is ----------------------------------------------------------------------------------------------
 
@@ -124,7 +131,7 @@ class EmulatedMachine(Machine):
         return None
 
     def _in_random_order(self, seed: int) -> Machine | None:
-        return EmulatedMachine(self.spec, self._gpus, seed, "random")
+        return EmulatedMachine(self.spec, self._gpus, seed, "random", tear=self.tear)
 
     def facts(self) -> dict[str, Any]:
         return {

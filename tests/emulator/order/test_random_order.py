@@ -5,7 +5,8 @@ import pytest
 
 from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.emulator.engine.variants import OrderName
-from pcietool.machines.base import HOST, Launch, on_device
+from pcietool.emulator.fabric.fabric import FabricSpec, Figure, load_fabric
+from pcietool.machines.base import HOST, Launch, Place, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import Words, ptx_program
 from tests.emulator.order.message_passing import (
@@ -183,23 +184,45 @@ VECTOR_PASSING = """ld.param.u64 %rd1, [p3]; mov.u64 %rd5, 1; mov.u64 %rd6, 2; m
     setp.eq.u32 %p1, %r7, 0; @%p1 bra LOOK; END: st.global.u32 [%b], %r6; ret;"""
 
 
-@pytest.mark.parametrize("name", VECTORS)
-def test_a_vector_is_torn_and_a_scalar_is_not(name: str) -> None:
-    """Strong accesses are never reported; a torn vector is a wrong value."""
+def vector_read(machine: EmulatedMachine, place: Place, name: str) -> int:
+    """GPU 0 stores data and flag at once, GPU 1 reads both until the flag is there: the data that came with it."""
     store, load = VECTORS[name]
     narrow = "cvt.u32.u64 %r6, %rd6; cvt.u32.u64 %r7, %rd7;" if "%rd7" in load else ""
     texts = [f"mov.u64 %rd5, 1; nanosleep.u32 3000; {store} ret;", VECTOR_PASSING.format(load=load, narrow=narrow)]
-    seen = set()
-    for seed in MANY_SEEDS:
-        with EmulatedMachine.open("pcie5-switch4", seed=seed, order="random") as machine:
-            a, b = (machine.alloc(on_device(1), 64, name) for name in "ab")
-            programs = [ptx_program(text, "random", parameters=THREE).kernel("k") for text in texts]
-            launches = [Launch(gpu, program, 1, 1, (a, b, a)) for gpu, program in enumerate(programs)]
-            outcome = machine.run(launches, 0.01)
-            assert outcome.finished
-            assert outcome.unordered == ()
-            seen.add(int(b.read(np.uint32, 1)[0]))
-    assert seen == ({1} if name == "one long word" else {0, 1})
+    with machine:
+        a, b = machine.alloc(place, 64, "a"), machine.alloc(on_device(1), 64, "b")
+        programs = [ptx_program(text, "random", parameters=THREE).kernel("k") for text in texts]
+        launches = [Launch(gpu, program, 1, 1, (a, b, a)) for gpu, program in enumerate(programs)]
+        outcome = machine.run(launches, 0.01)
+        assert outcome.finished
+        assert outcome.unordered == ()
+        return int(b.read(np.uint32, 1)[0])
+
+
+@pytest.mark.parametrize("tear", [False, True])
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_vector_is_torn_where_that_is_asked_for_and_a_scalar_never(name: str, tear: bool) -> None:
+    """Strong accesses are never reported; a torn vector is a wrong value."""
+    seen = {
+        vector_read(EmulatedMachine.open("pcie5-switch4", [0, 1], seed, "random", tear=tear), on_device(1), name)
+        for seed in MANY_SEEDS
+    }
+    assert seen == ({0, 1} if tear and name != "one long word" else {1})
+
+
+def test_a_vector_is_torn_in_memory_that_the_fabric_says_tears_it() -> None:
+    """Of 16 bytes; one of 8 is whole there."""
+    half = Figure(value=8, source="assumed")
+    spec = load_fabric("pcie5-switch4")
+    tearing = spec.model_copy(update={"host": spec.host.model_copy(update={"vector_bytes_whole": half})})
+    assert [tearing.vector_bytes_whole(home) for home in (-1, 0)] == [8, 16]
+    torn = {(place, name): torn_in(tearing, place, name) for place in (HOST, on_device(1)) for name in VECTORS}
+    assert {key for key, is_torn in torn.items() if is_torn} == {(HOST, "two long words"), (HOST, "four words")}
+
+
+def torn_in(spec: FabricSpec, place: Place, name: str) -> bool:
+    """Does any seed read the flag of a vector without its data?"""
+    return any(vector_read(EmulatedMachine(spec, [0, 1], seed, "random"), place, name) != 1 for seed in MANY_SEEDS)
 
 
 WRITE_ONE = "nanosleep.u32 3000; st.release.sys.global.u32 [%a], 1; ret;"
