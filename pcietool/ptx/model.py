@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 TYPE_BYTES: Mapping[str, int] = {
     "u8": 1, "s8": 1, "b8": 1,
     "u16": 2, "s16": 2, "b16": 2, "f16": 2, "bf16": 2,
-    "u32": 4, "s32": 4, "b32": 4, "f32": 4, "f16x2": 4, "bf16x2": 4,
+    "u32": 4, "s32": 4, "b32": 4, "f32": 4, "u16x2": 4, "s16x2": 4, "f16x2": 4, "bf16x2": 4,
     "u64": 8, "s64": 8, "b64": 8, "f64": 8,
     "b128": 16,
     "pred": 1,

@@ -24,7 +24,10 @@ from pcietool.litmus.text.program import Scope
 
 PHASES = 16
 """That are told apart; more would keep a loop with barriers from coming back to a state."""
-KINDS_NOT_EXPLORED = {(Code.FENCE, "proxy"), *((Code.BARRIER, vote) for vote in BARRIER_VOTES)}
+KINDS_NOT_EXPLORED = {
+    *((Code.FENCE, kind) for kind in ("proxy", "acquire", "release")),
+    *((Code.BARRIER, vote) for vote in BARRIER_VOTES),
+}
 """Of opcodes that are explored otherwise."""
 
 

@@ -284,7 +284,10 @@ class RandomOrder(TimingOrder):
             if not op.instruction.has("shared::cta"):
                 observer.view = observer.share().fenced()
             return
-        observer.acquire_pending(op.scope)
+        if op.kind != "release":
+            observer.acquire_pending(op.scope)
+        if op.kind == "acquire":
+            return
         if op.kind == "sc":
             observer.acquire(self.fences, op.scope)
         view = observer.fenced[op.scope] = observer.share()

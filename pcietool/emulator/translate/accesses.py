@@ -7,7 +7,7 @@ engine. Only weak accesses to the device's own memory, and shared and local memo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pcietool.emulator.ops import SCOPES, Code
 from pcietool.emulator.translate import floats
@@ -17,7 +17,7 @@ from pcietool.ptx.model import TYPE_BYTES, Address, Instruction, Operand, Regist
 VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 SHIFTS = {1: 0, 2: 1, 4: 2, 8: 3}
 WIDEST_ACCESS = 16
-"""Bytes. The engine finds parked polls by granules of this size."""
+"""Bytes of one request; a wider vector is several. The engine finds parked polls by granules of this size."""
 SPACES = frozenset({"global", "shared", "shared::cta", "const", "local"})
 SEMANTICS = frozenset({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 CACHE_HINTS = frozenset(
@@ -25,7 +25,7 @@ CACHE_HINTS = frozenset(
     | {f"L1::{hint}" for hint in ("no_allocate", "evict_normal", "evict_unchanged", "evict_first", "evict_last")}
 )
 """What no result depends on."""
-VECTORS = frozenset({"v2", "v4"})
+VECTORS: Mapping[str, int] = {"v2": 2, "v4": 4, "v8": 8}
 RMW: Mapping[str, str] = {
     "add": "(old+b)&M",
     "min": "min(old,b)",
@@ -40,11 +40,16 @@ RMW: Mapping[str, str] = {
 }
 """The new value of a word from its old one and the operands, unsigned; signed min and max are biased."""
 RMW_TYPES = frozenset({"u32", "s32", "b32", "u64", "s64", "b64"})
+"""Of all operations; cas has b16, too."""
 FLOAT_SUMS: Mapping[str, str] = {
     "f32": "float_bits(bits_float(old)+bits_float(b))",
     "f64": "double_bits(bits_double(old)+bits_double(b))",
+    "f16": "add_halves(old,b)",
+    "bf16": "add_brains(old,b)",
+    "f16x2": "in_both(add_halves,old,b)",
+    "bf16x2": "in_both(add_brains,old,b)",
 }
-"""What add does to floats, which have no other read-modify-write."""
+"""What add does to floats, which have no other read-modify-write. Those of 16 bits are written with .noftz."""
 FLUSHED_SUM = "flush(float_bits(bits_float(flush(old))+bits_float(flush(b))))"
 """The same in global memory, where the hardware makes 32-bit subnormals zero."""
 NEAR: Mapping[str, str] = {"S": "shared", "V": "local", "K": "constant"}
@@ -68,6 +73,10 @@ def is_strong(i: Instruction) -> bool:
     return i.has("volatile", "relaxed", "acquire", "release")
 
 
+def vector_length(i: Instruction) -> int:
+    return next((VECTORS[modifier] for modifier in i.modifiers if modifier in VECTORS), 1)
+
+
 def scope_of(i: Instruction, default: str) -> int:
     """As its Op has it."""
     return SCOPES[next((m for m in i.modifiers if m in SCOPES), default)]
@@ -89,6 +98,8 @@ class _Access:
     address: str
     size: int
     count: int
+    parts: int
+    """Requests it takes, each for `count` elements."""
     near: str
     """Shared, local or constant memory, if it goes there and is accessed in place: the prefix of its views."""
     asks: bool
@@ -98,15 +109,19 @@ class _Access:
     def of(cls, t: Translation, i: Instruction, code: int, address: Operand, *, returns: bool = False) -> _Access:
         if i.type not in TYPE_BYTES or i.type in ("pred", "b128"):
             raise t.unknown(i, f"type .{i.type}")
-        t.allow(i, SPACES | SEMANTICS | SCOPES.keys() | CACHE_HINTS | VECTORS | {i.type})
-        if i.has("local", "const") and (is_strong(i) or (i.has("const") and code == Code.STORE)):
-            raise t.unknown(i, "strong access to local memory, or store to constant memory,")
+        t.allow(i, SPACES | SEMANTICS | SCOPES.keys() | CACHE_HINTS | VECTORS.keys() | {i.type})
+        if i.has("local") and i.has("relaxed", "acquire", "release"):
+            raise t.unknown(i, "strong access to local memory")
+        if i.has("const") and (is_strong(i) or code == Code.STORE):
+            raise t.unknown(i, "strong access or store to constant memory")
         if i.has("local") and not t.inline_shared:
             raise t.unknown(i, "local memory, which explored states do not hold,")
         size = TYPE_BYTES[i.type]
-        count = 4 if i.has("v4") else 2 if i.has("v2") else 1
-        if size * count > WIDEST_ACCESS:
-            raise t.unknown(i, f"a {size * count} byte access")
+        nbytes = size * vector_length(i)
+        parts = max(1, nbytes // WIDEST_ACCESS)
+        if parts > 2 or (parts > 1 and (is_near(i) or not t.inline_shared)):
+            raise t.unknown(i, f"a {nbytes} byte access{' here' * (parts == 2)}")
+        count = nbytes // size // parts
         op = t.op(
             i,
             code,
@@ -116,12 +131,12 @@ class _Access:
             acquire=i.has("acquire"),
             release=i.has("release"),
             scope=scope_of(i, "sys"),
-            poll=t.polls.get(id(i)),
+            poll=t.polls.get(id(i)) if parts == 1 else None,
             returns=returns,
         )
         near = "" if is_shared(i) and not t.inline_shared else near_memory(i)
         asks = is_strong(i) or is_shared(i) or not t.inline_weak
-        return cls(op, address_of(t, i, address), size, count, near, asks)
+        return cls(op, address_of(t, i, address), size, count, parts, near, asks)
 
     @property
     def view(self) -> str:
@@ -140,6 +155,20 @@ class _Access:
             yield from locate_near(self.near, self.size, self.count)
         elif not self.asks:
             yield f"m = L{self.view}.get(a >> 32)"
+
+    def each(self) -> Iterator[tuple[slice, list[str], _Access]]:
+        """Which elements, what locates them, and the access."""
+        if self.parts == 1:
+            yield slice(None), list(self.locate()), self
+            return
+        nbytes = self.size * self.count * self.parts
+        before = [
+            f"whole = {self.address}",
+            f"if whole & {nbytes - 1}: misaligned(whole & 0xffffffff, {nbytes}, 'global')",
+        ]
+        for n in range(self.parts):
+            part = replace(self, address=f"whole+{n * WIDEST_ACCESS}")
+            yield slice(n * self.count, (n + 1) * self.count), [*before[: 0 if n else 2], *part.locate()], part
 
     @property
     def index(self) -> str:
@@ -160,18 +189,19 @@ def load(t: Translation, i: Instruction) -> Iterator[str]:
     destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
     registers = [d.name for d in destinations if isinstance(d, Register)]
     access = _Access.of(t, i, Code.LOAD, i.operands[1], returns=not t.read.isdisjoint(registers))
-    if len(registers) != access.count:
+    if len(registers) != access.count * access.parts:
         raise t.unknown(i, "destination")
-    targets = ", ".join(t.register(name) for name in registers)
     elements = ", ".join(f"m[i+{n}]" if n else "m[i]" for n in range(access.count))
-    yield from access.locate()
-    if access.near:
-        yield f"{targets} = {elements}"
-    elif access.asks:
-        yield f"{targets} = yield ({access.op}, a)"
-    else:
-        yield f"if {access.elsewhere}: {targets} = yield ({access.op}, a)"
-        yield f"else: {access.index}; {targets} = {elements}"
+    for which, located, part in access.each():
+        targets = ", ".join(t.register(name) for name in registers[which])
+        yield from located
+        if access.near:
+            yield f"{targets} = {elements}"
+        elif access.asks:
+            yield f"{targets} = yield ({access.op}, a)"
+        else:
+            yield f"if {part.elsewhere}: {targets} = yield ({access.op}, a)"
+            yield f"else: {access.index}; {targets} = {elements}"
     if i.type[0] == "s":
         yield from (extension for name in registers for extension in extend_sign(t, name, access.size * 8))
 
@@ -208,31 +238,36 @@ def store(t: Translation, i: Instruction) -> Iterator[str]:
     access = _Access.of(t, i, Code.STORE, i.operands[0])
     items = i.operands[1].items if isinstance(i.operands[1], Vector) else (i.operands[1],)
     values = [t.value(i, item, access.size * 8) for item in items]
-    if len(values) != access.count:
+    if len(values) != access.count * access.parts:
         raise t.unknown(i, "value")
-    packed = values[0] if access.count == 1 else f"({', '.join(values)})"
-    request = f"yield ({access.op}, a, {packed})"
-    writes = "; ".join(f"m[i+{n}] = {value}" if n else f"m[i] = {value}" for n, value in enumerate(values))
-    yield from access.locate()
-    if access.near:
-        yield writes
-    elif access.asks:
-        yield request
-    else:
-        yield f"if {access.elsewhere} or a >> 4 in WATCHED: {request}"
-        yield f"else: {access.index}; {writes}"
+    for which, located, part in access.each():
+        packed = values[0] if access.count == 1 else f"({', '.join(values[which])})"
+        request = f"yield ({access.op}, a, {packed})"
+        writes = "; ".join(f"m[i+{n}] = {value}" if n else f"m[i] = {value}" for n, value in enumerate(values[which]))
+        yield from located
+        if access.near:
+            yield writes
+        elif access.asks:
+            yield request
+        else:
+            yield f"if {part.elsewhere} or a >> 4 in WATCHED: {request}"
+            yield f"else: {access.index}; {writes}"
 
 
 def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
     returns = i.opcode == "atom"
     kind = t.one_of(i, RMW)
-    if i.type not in RMW_TYPES and not (kind == "add" and i.type in FLOAT_SUMS):
-        raise t.unknown(i, f"read-modify-write of type .{i.type}")
-    t.allow(i, SPACES | SEMANTICS | SCOPES.keys() | {kind, i.type})
+    if i.type not in RMW_TYPES and (kind, i.type) != ("cas", "b16") and not (kind == "add" and i.type in FLOAT_SUMS):
+        raise t.unknown(i, f"read-modify-write .{kind} of type .{i.type}")
+    short = kind == "add" and "16" in i.type
+    t.allow(i, SPACES | SEMANTICS | SCOPES.keys() | VECTORS.keys() | {kind, i.type} | ({"noftz"} if short else set()))
     size = TYPE_BYTES[i.type]
     address, *operands = i.operands[1:] if returns else i.operands
     if len(operands) != (2 if kind == "cas" else 1):
         raise t.unknown(i, "number of operands")
+    if i.has(*VECTORS):
+        yield from _vector_sum(t, i, address, operands[0])
+        return
     b, c = [*(t.value(i, operand, size * 8) for operand in operands), "0"][:2]
     target = f"{t.destination(i)} = " if returns else ""
     yield f"a = {address_of(t, i, address)}"
@@ -243,19 +278,48 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
         if returns:
             yield f"{target}old"
         return
-    op = t.op(
+    yield f"{target}yield ({_rmw_op(t, i, kind, modify)}, a, {b}, {c})"
+
+
+def _rmw_op(t: Translation, i: Instruction, kind: str, modify: Callable[[int, int, int], int]) -> str:
+    return t.op(
         i,
         Code.RMW,
-        size=size,
+        size=TYPE_BYTES[i.type],
         strong=True,
         acquire=i.has("acquire", "acq_rel"),
         release=i.has("release", "acq_rel"),
         scope=scope_of(i, "gpu"),
-        returns=returns,
+        returns=i.opcode == "atom",
         modify=modify,
         kind=kind,
     )
-    yield f"{target}yield ({op}, a, {b}, {c})"
+
+
+def _vector_sum(t: Translation, i: Instruction, address: Operand, given: Operand) -> Iterator[str]:
+    """add of floats to the elements of a vector in global memory, each a read-modify-write of its own."""
+    count, size = vector_length(i), TYPE_BYTES[i.type]
+    into = i.operands[0] if i.opcode == "atom" else given
+    vectors = isinstance(given, Vector) and isinstance(into, Vector) and len(given.items) == len(into.items) == count
+    sums = i.type in FLOAT_SUMS and count * size <= WIDEST_ACCESS and i.has("add") and i.type != "f64"
+    if not vectors or not sums or is_near(i) or not t.inline_shared:
+        raise t.unknown(i, f"instruction form {i.form} here")
+    op = _rmw_op(t, i, "add", modifier("add", i.type))
+    yield f"whole = {t.address(i, address)}"
+    yield f"if whole & {count * size - 1}: misaligned(whole & 0xffffffff, {count * size}, 'global')"
+    assert isinstance(given, Vector)
+    assert isinstance(into, Vector)
+    requests = [
+        f"yield ({op}, whole+{n * size}, {t.value(i, item, size * 8)}, 0)" for n, item in enumerate(given.items)
+    ]
+    if i.opcode == "red":
+        yield from requests
+        return
+    names = [f"old{n}" for n in range(count)]  # a register may be given and written
+    yield from (f"{name} = {request}" for name, request in zip(names, requests, strict=True))
+    for name, item in zip(names, into.items, strict=True):
+        if isinstance(item, Register):
+            yield f"{t.register(item.name)} = {name}"
 
 
 def modifier(kind: str, type_: str, *, shared: bool = False) -> Callable[[int, int, int], int]:

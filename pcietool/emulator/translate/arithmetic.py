@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+PERMUTATIONS: Mapping[str, tuple[int, int, int, int]] = {
+    "f4e": (0x3210, 0x4321, 0x5432, 0x6543),
+    "b4e": (0x5670, 0x6701, 0x7012, 0x0123),
+    "rc8": (0x0000, 0x1111, 0x2222, 0x3333),
+    "ecl": (0x3210, 0x3211, 0x3222, 0x3333),
+    "ecr": (0x0000, 0x1110, 0x2210, 0x3210),
+    "rc16": (0x1010, 0x3232, 0x1010, 0x3232),
+}
+"""Modes of prmt by the lowest two bits of the selector: which byte each byte of the result is, the highest first."""
+
 
 def divide_signed(a: int, b: int) -> int:
     """Towards zero, as the hardware divides; division by zero gives all ones."""
@@ -21,12 +33,34 @@ def extract_bits(a: int, position: int, length: int, width: int) -> int:
     return (a >> position) & ((1 << min(length, width)) - 1)
 
 
+def extract_signed_bits(a: int, position: int, length: int, width: int) -> int:
+    """Of a signed number; the field's highest bit, or the number's if the field reaches beyond it, is its sign."""
+    position, length = min(position & 255, width - 1), length & 255
+    if not length:
+        return 0
+    length = min(length, width)
+    field = a >> position & (1 << length) - 1
+    return field - (field >> length - 1 << length)
+
+
 def insert_bits(a: int, b: int, position: int, length: int, width: int) -> int:
     position, length = position & 255, length & 255
-    if position >= width:
-        return b
-    mask = ((1 << min(length, width - position)) - 1) << position
+    mask = ((1 << min(length, max(width - position, 0))) - 1) << position
     return (b & ~mask) | (a << position & mask)
+
+
+def dot_product(a: int, b: int, c: int, kind_a: str, kind_b: str, width: int) -> int:
+    """c and the sum of the products of the numbers in a, each of `width` bits, and the bytes of b, lowest first.
+    `kind_a` and `kind_b` are "u32" or "s32": are they signed?"""
+    for n in range(32 // width):
+        x, y = a >> n * width & (1 << width) - 1, b >> n * 8 & 255
+        c += (x - (x >> width - 1 << width) * (kind_a == "s32")) * (y - (y >> 7 << 8) * (kind_b == "s32"))
+    return c & 0xFFFFFFFF
+
+
+def permutation(mode: str, selector: int) -> int:
+    """The selector of prmt in its default mode that does what `selector` does in this one."""
+    return PERMUTATIONS[mode][selector & 3]
 
 
 def permute_bytes(a: int, b: int, selector: int) -> int:

@@ -49,9 +49,11 @@ def _group(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def mbarrier(t: Translation, i: Instruction) -> Iterator[str]:
-    """init, inval, arrive (with or without expect_tx); try_wait and test_wait, for a parity or an arrival's state."""
+    """init, inval, arrive (with expect_tx, or a count); try_wait and test_wait, for a parity or an arrival's state."""
     kind = t.one_of(i, {"init", "inval", "arrive", "try_wait", "test_wait"})
-    t.allow(i, {kind, "expect_tx", "parity", "shared", "shared::cta", "b64"})
+    t.allow(i, {kind, "expect_tx", "parity", "shared", "shared::cta", "b64", "acquire", "release", "cta"})
+    if i.has("acquire", "release") and not i.has("release" if kind == "arrive" else "acquire"):
+        raise t.unknown(i, f"instruction form {i.form}")
     if kind == "init":
         address, count = i.operands
         yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {t.value(i, count, 32)})"
@@ -59,13 +61,16 @@ def mbarrier(t: Translation, i: Instruction) -> Iterator[str]:
         yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, i.operands[0], 32)}, 0)"
     elif kind == "arrive":
         address, *rest = i.operands[1:]
-        if bool(rest) != i.has("expect_tx"):
+        if len(rest) > 1 or (i.has("expect_tx") and not rest):
             raise t.unknown(i, "number of operands")
-        expected = t.value(i, rest[0], 32) if rest else "0"
+        expected = t.value(i, rest[0], 32) if i.has("expect_tx") else "0"
         request = f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {expected})"
+        if rest and not i.has("expect_tx"):  # so many arrivals at once
+            yield f"for _ in range({t.value(i, rest[0], 32)}): whole = {request}"
+            request = "whole"
         yield f"{t.destination(i)} = {request}"
     else:
-        if len(i.operands) != 3:
+        if len(i.operands) not in (3, 4):  # how long to wait at most is a hint
             raise t.unknown(i, "number of operands")
         op = t.op(i, Code.MBARRIER, kind=kind)
         barrier, parity = t.address(i, i.operands[1], 32), t.value(i, i.operands[2], 32)

@@ -72,6 +72,35 @@ def half_bits(value: float) -> int:
     return bits
 
 
+def bits_brain(bits: int) -> float:
+    """The float that a pattern of bf16 stands for."""
+    return bits_float(bits << 16)
+
+
+def brain_bits(value: float) -> int:
+    """The pattern of a float as bf16: 32 bits that were rounded to odd on the way never lie half-way by mistake."""
+    bits = float_bits(value)
+    nearest = bits_float(bits)
+    if nearest != value and not math.isnan(value):
+        bits = bits - (abs(nearest) > abs(value)) | 1
+    return bfloat_bits(bits)
+
+
+def add_halves(a: int, b: int) -> int:
+    """Of patterns of f16."""
+    return half_bits(bits_half(a) + bits_half(b))
+
+
+def add_brains(a: int, b: int) -> int:
+    """Of patterns of bf16."""
+    return brain_bits(bits_brain(a) + bits_brain(b))
+
+
+def in_both(function: Callable[[int, int], int], a: int, b: int) -> int:
+    """A function of 16 bits, of the lower and the upper halves of 32."""
+    return function(a & 0xFFFF, b & 0xFFFF) | function(a >> 16, b >> 16) << 16
+
+
 def bfloat_bits(bits: int) -> int:
     """The pattern of a 32-bit pattern as bf16, which is its upper half."""
     if bits & 0x7FFFFFFF > 0x7F800000:
@@ -122,6 +151,18 @@ def divide(a: float, b: float) -> float:
 
 def square_root(a: float) -> float:
     return math.sqrt(a) if a >= 0 else math.nan
+
+
+def power_of_two(a: float) -> float:
+    """2 to the a; hardware's approximation may differ from it in the last bits."""
+    return math.inf if a >= 1024 else math.exp2(a)
+
+
+def logarithm(a: float) -> float:
+    """To base 2; hardware's approximation may differ from it in the last bits."""
+    if a > 0:
+        return math.log2(a)
+    return -math.inf if a == 0 else math.nan
 
 
 def lesser(a: float, b: float) -> float:

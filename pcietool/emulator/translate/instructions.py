@@ -15,16 +15,21 @@ from pcietool.emulator.translate.accesses import extend_sign, scope_of
 from pcietool.emulator.translate.translation import Translation, mask
 from pcietool.ptx.model import TYPE_BYTES, Instruction, Operand, Pair, Register, Vector
 
-OPERAND = re.compile(r"\{([wnsf]?)([abcd])\}")
-FROM_BITS = {16: "bits_half", 32: "bits_float", 64: "bits_double"}
-TO_BITS = {32: "float_bits", 64: "double_bits"}
-"""Functions of `floats`, by width."""
+OPERAND = re.compile(r"\{([wnsfyzlhp]?)([abcd])\}")
+FROM_BITS = {"f16": "bits_half", "bf16": "bits_brain", "f32": "bits_float", "f64": "bits_double"}
+TO_BITS = {"f16": "half_bits", "bf16": "brain_bits", "f32": "float_bits", "f64": "double_bits"}
+"""Functions of `floats`, by type; two numbers in a register have those of one."""
 READINGS: Mapping[str, Callable[[Translation, Instruction, Operand, int], str]] = {
     "": lambda t, i, operand, width: t.value(i, operand, width),
     "w": lambda t, i, operand, width: t.value(i, operand, 2 * width),
     "n": lambda t, i, operand, width: t.value(i, operand, 32),
     "s": lambda t, i, operand, width: t.signed(i, operand, width),
-    "f": lambda t, i, operand, width: f"{FROM_BITS[width]}({t.value(i, operand, width)})",
+    "f": lambda t, i, operand, width: f"{FROM_BITS[i.type]}({t.value(i, operand, width)})",
+    "y": lambda t, i, operand, width: f"flush({t.value(i, operand, width)})",
+    "z": lambda t, i, operand, width: f"bits_float(flush({t.value(i, operand, width)}))",
+    "p": lambda t, i, operand, width: t.value(i, operand, 1),
+    "l": lambda t, i, operand, width: f"{FROM_BITS[i.type[:-2]]}({t.value(i, operand, width)}&0xffff)",
+    "h": lambda t, i, operand, width: f"{FROM_BITS[i.type[:-2]]}({t.value(i, operand, width)}>>16)",
 }
 COMPARISONS: Mapping[str, str] = {
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=", "lo": "<", "ls": "<=", "hi": ">", "hs": ">=",
@@ -32,6 +37,11 @@ COMPARISONS: Mapping[str, str] = {
 }  # fmt: skip
 CONVERTIBLE = frozenset({"u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64"})
 """cvt between any two integers of these types is one rule, and no form: read as the source type says, cut, extended."""
+CARRY = "%cc"
+"""The carry flag, among the registers: no PTX can name it."""
+CARRY_IN = frozenset({"addc", "subc", "madc"})
+CARRYING = frozenset({"u32", "s32", "u64", "s64"})
+FENCES = frozenset({"acq_rel", "sc", "acquire", "release"})
 MBARRIER_INIT = frozenset({"mbarrier_init", "release", "cluster"})
 BARRIER_VOTES = frozenset({"and", "or", "popc"})
 VOTES = frozenset({"all", "any", "ballot", "uni"})
@@ -45,7 +55,10 @@ REDUCTIONS = frozenset(
 
 def compute(t: Translation, i: Instruction, expression: str) -> Iterator[str]:
     """Whatever `isa.ALU` has an expression for."""
-    width = TYPE_BYTES[i.type] * 8
+    width = TYPE_BYTES[next(m for m in reversed(i.modifiers) if m in TYPE_BYTES)] * 8
+    both = i.opcode == "setp" and isinstance(i.operands[0], Pair)
+    if both and "{Q}" not in expression:
+        expression = f"{{Q}}({expression})"
     used = set(OPERAND.findall(expression))
     if len(i.operands) - 1 != len({letter for _, letter in used}):
         raise t.unknown(i, "number of operands")
@@ -54,13 +67,20 @@ def compute(t: Translation, i: Instruction, expression: str) -> Iterator[str]:
         "M2": mask(2 * width),
         "W": width,
         "S": hex(1 << width - 1),
-        "F": TO_BITS.get(width),
+        "F": TO_BITS.get(i.type.removesuffix("x2")),
         "KIND": i.modifiers[0],
         "CMP": COMPARISONS.get(i.modifiers[0]),
+        "LAST": i.modifiers[-1],
+        "BEFORE": i.modifiers[-2:][0],
+        "Q": "",
     }
     for reading, letter in used:
         fields[reading + letter] = READINGS[reading](t, i, i.operands[1 + "abcd".index(letter)], width)
-    yield f"{t.destination(i)} = {expression.format_map(fields)}"
+    result = expression.format_map(fields)
+    if both:
+        yield f"{_pair(t, i)} = {result}, {expression.format_map(fields | {'Q': 'not '})}"
+    else:
+        yield f"{t.destination(i)} = {result}"
 
 
 def move(t: Translation, i: Instruction) -> Iterator[str]:
@@ -83,15 +103,50 @@ def move(t: Translation, i: Instruction) -> Iterator[str]:
 
 def convert(t: Translation, i: Instruction) -> Iterator[str]:
     """Between integers; floats have forms of their own."""
-    if len(i.modifiers) != 2 or not CONVERTIBLE.issuperset(i.modifiers):
-        raise t.unknown(i, f"conversion cvt.{'.'.join(i.modifiers)}")
-    to, source = i.modifiers
+    *saturates, to, source = i.modifiers
+    if saturates not in ([], ["sat"]) or not CONVERTIBLE.issuperset((to, source)):
+        raise t.unknown(i, f"conversion {i.form}")
     read = t.signed if source[0] == "s" else t.value
     width = TYPE_BYTES[to] * 8
-    yield f"{t.destination(i)} = {read(i, i.operands[1], TYPE_BYTES[source] * 8)}&{mask(width)}"
+    value = read(i, i.operands[1], TYPE_BYTES[source] * 8)
+    if saturates:
+        lowest = -(1 << width - 1) if to[0] == "s" else 0
+        value = f"min(max({value}, {lowest}), {lowest + (1 << width) - 1})"
+    yield f"{t.destination(i)} = {value}&{mask(width)}"
     if to[0] == "s":
         assert isinstance(i.operands[0], Register)
         yield from extend_sign(t, i.operands[0].name, width)
+
+
+def carry(t: Translation, i: Instruction) -> Iterator[str]:
+    """add.cc, subc, madc.hi.cc and the like: sums with a carry or a borrow that one instruction leaves for the next."""
+    opcode = i.opcode.removesuffix("c")
+    if i.type not in CARRYING or not (i.has("cc") or i.opcode in CARRY_IN) or len(i.operands) != 3 + (opcode == "mad"):
+        raise t.unknown(i, f"instruction form {i.form}")
+    t.allow(i, {"cc", "lo", "hi", i.type} if opcode == "mad" else {"cc", i.type})
+    width = TYPE_BYTES[i.type] * 8
+    read = t.signed if i.has("hi") and i.type[0] == "s" else t.value
+    a, b = (read(i, operand, width) for operand in i.operands[1:3])
+    if opcode == "mad":
+        half = t.one_of(i, {"lo", "hi"})
+        a = f"({a}*{b}{f'>>{width}' if half == 'hi' else ''}&{mask(width)})"
+        b = t.value(i, i.operands[3], width)
+    sign = "-" if opcode == "sub" else "+"
+    flag = t.register(CARRY)
+    yield f"whole = {a}{sign}{b}{f'{sign}{flag}' if i.opcode in CARRY_IN else ''}"
+    yield f"{t.destination(i)} = whole&{mask(width)}"
+    if i.has("cc"):
+        yield f"{flag} = whole>>{width}&1"
+
+
+def elect(t: Translation, i: Instruction) -> Iterator[str]:
+    """All lanes named meet; the lowest is the one."""
+    t.allow(i, {"sync"})
+    if not isinstance(i.operands[0], Pair):
+        raise t.unknown(i, f"destination {i.operands[0]}")
+    yield f"whole = yield ({t.op(i, Code.WARP, kind='vote.ballot')}, {t.value(i, i.operands[1], 32)}, True)"
+    yield "whole = (whole & -whole).bit_length() - 1"
+    yield f"{_pair(t, i)} = whole, whole == TX & 31"
 
 
 def fence(t: Translation, i: Instruction) -> Iterator[str]:
@@ -99,9 +154,11 @@ def fence(t: Translation, i: Instruction) -> Iterator[str]:
         t.allow(i, {"proxy", "async", "global", "shared::cta"} if i.has("proxy") else MBARRIER_INIT)
         yield f"yield ({t.op(i, Code.FENCE, scope=0, kind='proxy')},)"
         return
-    t.allow(i, {"acq_rel", "sc", "cta", "gpu", "gl", "sys", "cluster"})
+    if any(modifier.startswith("sync_restrict") for modifier in i.modifiers):
+        raise t.unknown(i, "a fence of some memory only (.sync_restrict, for clusters)")
+    t.allow(i, FENCES | {"cta", "gpu", "gl", "sys", "cluster"})
     scope = 1 if i.has("gl") else scope_of(i, "sys")
-    kind = "sc" if i.opcode == "membar" or i.has("sc") else "acq_rel"
+    kind = "sc" if i.opcode == "membar" else t.one_of(i, FENCES) if i.has(*FENCES) else "acq_rel"
     yield f"yield ({t.op(i, Code.FENCE, scope=scope, kind=kind)},)"
 
 

@@ -29,9 +29,10 @@ from pcietool.emulator.translate.control_flow import (
     within,
 )
 from pcietool.emulator.translate.isa import always_asks, lines_of, registers_read
+from pcietool.emulator.translate.missing import refusal
 from pcietool.emulator.translate.polls import wait_loops
 from pcietool.emulator.translate.translation import Translation
-from pcietool.errors import EmulationError
+from pcietool.errors import EmulationError, PtxError
 from pcietool.ptx.declarations import end_of
 from pcietool.ptx.model import Function, Instruction
 
@@ -112,6 +113,7 @@ class _Lowering:
         self.translation = Translation(function, wait_loops(function), read, inline_weak, inline_shared)
         self.cases = Cases.of(function)
         self.silent = self._silent_cycles()
+        self.unknown: list[tuple[Instruction, PtxError]] = []
         self.lines: list[str] = []
         self.instructions: dict[int, Instruction] = {}
         self.current: Instruction | None = None
@@ -131,6 +133,8 @@ class _Lowering:
             self._line(1, f"VB, VH, VI, VQ = views_of(bytearray({local})).values()")
         self._line(1, "while True:")
         self._region(2, (0, len(self.cases) - 1), self.cases.spans)
+        if self.unknown:
+            raise refusal(self.unknown)
         self._line(1, "yield  # never reached: makes a generator of a kernel without requests, too")
         self.lines[1] = "    " + " = ".join([*sorted(self.translation.names.values()), "w", "pc", "0"])
         source = "\n".join(self.lines) + "\n"
@@ -182,10 +186,14 @@ class _Lowering:
             jump = jump_at_end(self.function, block)
             for instruction in self.function.blocks[block].instructions:
                 self.current = instruction
-                if instruction is jump:
-                    depth = self._jump(depth, jump, case, self.silent.get(block))
-                else:
-                    self._instruction(depth, instruction)
+                try:
+                    self.translation.check_registers(instruction)
+                    if instruction is jump:
+                        depth = self._jump(depth, jump, case, self.silent.get(block))
+                    else:
+                        self._instruction(depth, instruction)
+                except PtxError as error:
+                    self.unknown.append((instruction, error))
         self.current = None
         if jump is None or jump.guard:
             self._line(depth, f"pc = {case + 1}" if case + 1 < len(self.cases) else "return")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pcietool.emulator.ops import Code
 from pcietool.emulator.translate import isa
-from pcietool.emulator.translate.accesses import is_shared, is_strong
+from pcietool.emulator.translate.accesses import is_near, is_shared, is_strong
 from pcietool.emulator.translate.control_flow import Block, jump_at_end, natural_loops, successors
 from pcietool.emulator.translate.translation import TIMERS
 from pcietool.ptx.model import Function, Instruction
@@ -67,7 +67,7 @@ def _is_noticed(i: Instruction) -> bool:
 
 def _is_poll(load: Instruction) -> bool:
     """Does the engine see each of these loads, and can another GPU change what it returns?"""
-    return is_strong(load) and not is_shared(load)
+    return is_strong(load) and not is_near(load)
 
 
 class _Loop:
@@ -96,12 +96,12 @@ class _Loop:
 
     def _depending_on(self, origins: Sequence[Instruction]) -> set[str]:
         """Registers whose value depends on what these instructions returned."""
-        depending = {name for origin in origins for name in registers_in(origin.operands[0])}
+        depending = {name for origin in origins for name in isa.registers_written(origin)}
         grown = True
         while grown:
             before = len(depending)
             for instruction in self.body:
-                if instruction.operands and not depending.isdisjoint(isa.registers_read(instruction)):
-                    depending.update(registers_in(instruction.operands[0]))
+                if not depending.isdisjoint(isa.registers_read(instruction)):
+                    depending.update(isa.registers_written(instruction))
             grown = len(depending) > before
         return depending

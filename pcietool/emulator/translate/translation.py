@@ -65,15 +65,13 @@ class Translation:
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Python variable by register."""
-        for block in function.blocks:
-            for i in block.instructions:
-                self._check_registers(i)
 
     def unknown(self, i: Instruction, what: str) -> PtxError:
+        """`lower` adds what else the kernel has that is unknown, and what to do."""
         where = f"kernel {self.function.name}, PTX line {i.line}{f', {i.source}' if i.source else ''}"
-        return PtxError(f"the emulator does not know {what} in '{i.text}' ({where}); report it, or run on a GPU")
+        return PtxError(f"the emulator does not know {what} in '{i.text}' ({where})")
 
-    def _check_registers(self, i: Instruction) -> None:
+    def check_registers(self, i: Instruction) -> None:
         guard = (i.guard.register.name,) if i.guard else ()
         for name in (*guard, *(name for operand in i.operands for name in registers_in(operand))):
             if name not in self.function.registers and name not in SPECIAL_REGISTERS and name != SINK:

@@ -1,7 +1,8 @@
 """Reads the cases in instructions/*.txt and writes them as CUDA kernels with inline PTX, for any machine.
 
 A line is `form operands -> result`, all hexadecimal; a form in braces stands for several. The result `nan` is any NaN.
-A line that ends in ` ?` expects what no document promises and no GPU has shown yet.
+A line that ends in ` ?` expects what no document promises and no GPU has shown yet. A form that ends in `|q` has two
+predicates as results: bits 0 and 1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -67,11 +68,12 @@ def register_type(kind: str) -> str:
 def signature(form: str, operands: int) -> tuple[str, list[str]]:
     """(result register, operand registers) of an instruction form."""
     opcode, *modifiers = form.split(".")
-    own = register_type(modifiers[-1])
-    wide = f"b{2 * TYPE_BYTES[modifiers[-1]] * 8}"
+    kind = next(m for m in reversed(modifiers) if m in TYPE_BYTES)
+    own = register_type(kind)
+    wide = f"b{2 * TYPE_BYTES[kind] * 8}"
     match opcode, modifiers:
         case "setp", _:
-            return "pred", [own, own]
+            return "pred", [own, own, "pred"][:operands]
         case "selp", _:
             return own, [own, own, "pred"]
         case "mul" | "mad", ["wide", *_]:
@@ -92,6 +94,7 @@ def signature(form: str, operands: int) -> tuple[str, list[str]]:
 def kernel_of(name: str, form: str, operands: int) -> str:
     """A kernel in which thread t computes `form` of input[4 t ..] into output[t]."""
     form, *constant = form.split()
+    form, _, second = form.partition("|")
     result, sources = signature(form, operands - len(constant))
     ins, before = [], ""
     for number, source in enumerate(sources, start=1):
@@ -101,6 +104,8 @@ def kernel_of(name: str, form: str, operands: int) -> str:
         else:
             ins.append((f"%{number}", source))
     target, after = ("p0", " selp.u32 %0, 1, 0, p0;") if result == "pred" else ("%0", "")
+    if second:
+        target, after = "p0|p4", f"{after} @p4 add.u32 %0, %0, 2;"
     result = "b32" if result == "pred" else result
     text = f"{{ .reg .pred p<5>;{before} {form} {', '.join([target, *(name for name, _ in ins), *constant])};{after} }}"
     inputs = ", ".join(f'"{CONSTRAINTS[kind][1]}"(({CONSTRAINTS[kind][0]})in[{n}])' for n, (_, kind) in enumerate(ins))

@@ -20,7 +20,15 @@ from pcietool.emulator.translate.instructions import (
 )
 from pcietool.machines.base import Buffer, Launch, Machine
 from tests.emulator.emulated_programs import run
-from tests.emulator.translate.instruction_cases import FORMS_OF_ONE_INSTRUCTION, HEAD, by_form, kernels_of, read_cases
+from tests.emulator.translate.instruction_cases import (
+    CONSTRAINTS,
+    FORMS_OF_ONE_INSTRUCTION,
+    HEAD,
+    by_form,
+    kernels_of,
+    read_cases,
+    register_type,
+)
 
 DEADLINE_S = 1.0
 OTHERWISE_TESTED = {"cvta.shared.u64", "cvta.to.shared.u64", "activemask.b32"}
@@ -57,7 +65,7 @@ def test_other_operands_give_another_result(machine: Machine, buffers: list[Buff
 
 
 def forms_with_cases() -> set[str]:
-    return {case.form for family in FORMS_OF_ONE_INSTRUCTION for case in read_cases(family)}
+    return {case.form.removesuffix("|q") for family in FORMS_OF_ONE_INSTRUCTION for case in read_cases(family)}
 
 
 def rows_without_cases(table: Iterable[str]) -> list[str]:
@@ -68,13 +76,24 @@ def test_every_row_of_the_table_has_its_cases() -> None:
     missing = rows_without_cases(isa.ALU)
     assert not missing, f"a new row comes with an instruction test in instructions/: {', '.join(missing)}"
     cvt_of_integers = {f"cvt.{to}.{source}" for to, source in itertools.product(CONVERTIBLE, repeat=2)}
+    cvt_of_integers |= {form.replace("cvt", "cvt.sat") for form in cvt_of_integers}
     assert forms_with_cases() <= set(isa.ALU_FORMS) | cvt_of_integers, "cases of forms that no row knows"
+
+
+def test_every_opcode_that_flushes_has_cases_of_it() -> None:
+    flushing = {form.split(".")[0] for form in forms_with_cases() if ".ftz." in form}
+    assert flushing == isa.FLUSHING
+
+
+def test_every_derived_form_is_in_the_table_once() -> None:
+    assert {"setp.lt.and.s32", "setp.eq.xor.ftz.f32", "add.rn.ftz.f32", "fma.rn.bf16x2"} <= isa.ALU_FORMS.keys()
+    assert {"mov.ftz.f32", "selp.ftz.f32", "add.ftz.f64", "add.ftz.u32", "cvt.ftz.u32.u16"}.isdisjoint(isa.ALU_FORMS)
 
 
 def test_a_row_without_cases_is_found() -> None:
     """Negative control, down to one form of a row."""
-    assert rows_without_cases({"add.{INT}": "", "add.{INT,f16}": "", "frob.{b32}": ""}) == [
-        "add.{INT,f16}",
+    assert rows_without_cases({"add.{INT}": "", "add.{INT,f8}": "", "frob.{b32}": ""}) == [
+        "add.{INT,f8}",
         "frob.{b32}",
     ]
 
@@ -82,7 +101,7 @@ def test_a_row_without_cases_is_found() -> None:
 def test_every_other_operation_has_its_cases() -> None:
     rmw = {case.form.split(".", 1)[1] for case in read_cases("read_modify_write")}
     assert {form.split(".")[0] for form in rmw} == set(accesses.RMW)
-    assert {f"add.{kind}" for kind in accesses.FLOAT_SUMS} <= rmw
+    assert {f"add.{'noftz.' * ('16' in kind)}{kind}" for kind in accesses.FLOAT_SUMS} <= rmw
     warp = {case.form for case in read_cases("warp")}
     assert warp == {
         *(f"vote.{kind}" for kind in VOTES),
@@ -117,12 +136,12 @@ RED = """
 
 def rmw_kernel(name: str, form: str, space: str, operands: int) -> str:
     """Output: what atom returned, the word after atom, the word after red."""
-    _, kind, type_ = form.split(".")
-    word, register = ("u64", "l") if type_.endswith("64") else ("u32", "r")
+    _, kind, *_, type_ = form.split(".")
+    word, register = CONSTRAINTS[register_type(type_)]
     fields = {
         "name": name,
         "kind": kind,
-        "type": type_,
+        "type": form.split(".", 2)[2],
         "word": word,
         "r": register,
         "values": "".join(f', "{register}"(({word})input[{n}])' for n in range(1, operands)),
@@ -157,6 +176,52 @@ def test_read_modify_writes(machine: Machine, buffers: list[Buffer], space: str,
             if seen != (returned, after, after):
                 doubt = "" if case.confirmed else " (?)"
                 wrong.append(f"{form} {case.operands}: {seen} instead of {returned}, {after}, {after}{doubt}")
+    assert not wrong, "\n".join(wrong)
+
+
+CARRY = """
+extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
+    const u64* in = input + 4 * threadIdx.x;
+    {word} result;
+    u32 carry;
+    asm volatile("{{ .reg .u32 t; add.cc.u32 t, %{last}, 0xffffffff; {form} %0, {operands}; addc.u32 %1, 0, 0; }}"
+                 : "={r}"(result), "=r"(carry) : {inputs});
+    output[2 * threadIdx.x] = result;
+    output[2 * threadIdx.x + 1] = carry;
+}}
+"""
+
+
+def carry_kernel(name: str, form: str, operands: int) -> str:
+    """Output: the result, and the flag behind it. The last operand is the flag before; sub reads it as a borrow."""
+    word, register = CONSTRAINTS[register_type(form.split(".")[-1])]
+    names = [f"%{n + 2}" for n in range(operands)]
+    inputs = [f'"{register}"(({word})in[{n}])' for n in range(operands - 1)] + [f'"r"((u32)in[{operands - 1}])']
+    return CARRY.format(
+        name=name,
+        word=word,
+        r=register,
+        form=form,
+        last=operands + 1,
+        operands=", ".join(names[:-1]),
+        inputs=", ".join(inputs),
+    )
+
+
+def test_carries(machine: Machine, buffers: list[Buffer]) -> None:
+    forms = by_form("carries")
+    kernels = (carry_kernel(f"f{n}", form, len(cases[0].operands)) for n, (form, cases) in enumerate(forms.items()))
+    program = machine.load_text("carries.cu", HEAD + "".join(kernels))
+    wrong = []
+    for number, (form, cases) in enumerate(forms.items()):
+        operands = np.zeros((len(cases), 4), np.uint64)
+        for row, case in zip(operands, cases, strict=True):
+            row[: len(case.operands)] = case.operands
+        buffers[0].write(operands)
+        run(machine, program.kernel(f"f{number}"), buffers, len(cases))
+        for case, seen in zip(cases, buffers[1].read(np.uint64, 2 * len(cases)).reshape(-1, 2), strict=True):
+            if tuple(f"{int(value):x}" for value in seen) != case.results:
+                wrong.append(f"{form} {case.operands}: {seen} instead of {case.results}")
     assert not wrong, "\n".join(wrong)
 
 

@@ -16,7 +16,7 @@ from tests.emulator.translate.instruction_cases import FOLDER
 
 COLUMNS = [column.name for column in fields(Opcode)]
 CONTROL = {"bra", "ret", "exit"}
-CASES_ELSEWHERE = {"prefetch", "trap", "cvta", "activemask", "griddepcontrol", "cp", "mbarrier"}
+CASES_ELSEWHERE = {"prefetch", "trap", "cvta", "activemask", "griddepcontrol", "cp", "mbarrier", "elect"}
 """What they do is no number: test_instructions, test_warps, test_machine_rules, test_bulk."""
 
 

@@ -8,11 +8,12 @@ import pytest
 from pcietool.emulator.ops import SCOPES
 from pcietool.emulator.translate.accesses import CACHE_HINTS, SEMANTICS, SPACES, VECTORS
 from pcietool.emulator.translate.isa import expand
+from pcietool.errors import EmulationError
 from pcietool.machines.base import Buffer, Machine
-from tests.emulator.emulated_programs import run
+from pcietool.machines.emulated.machine import EmulatedMachine
+from tests.emulator.emulated_programs import run, run_ptx
 from tests.emulator.translate.instruction_cases import CONSTRAINTS, FOLDER, HEAD, Case, read_cases, register_type
 
-VECTOR_LENGTHS = {"v2": 2, "v4": 4}
 PLACES = {
     "global": ("u64* own = output + 16;", "own", "l"),
     "shared": ("__shared__ __align__(16) u64 own[2];", "(u32)__cvta_generic_to_shared(own)", "r"),
@@ -59,7 +60,7 @@ extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
 def kernel_of(name: str, form: str) -> str:
     """A kernel that loads from two words made of input[0..1], or stores input[0..] to them; results in output."""
     opcode, *modifiers = form.split(".")
-    count = next((VECTOR_LENGTHS[m] for m in modifiers if m in VECTOR_LENGTHS), 1)
+    count = next((VECTORS[m] for m in modifiers if m in VECTORS), 1)
     ctype, letter = CONSTRAINTS[register_type(modifiers[-1])]
     loads, local = opcode == "ld", "local" in modifiers
     first = 2 if local and not loads else 0
@@ -118,8 +119,9 @@ def test_every_modifier_of_memory_has_its_cases() -> None:
         "L1::evict_normal",
         "L1::evict_unchanged",
         "L2::64B",
+        "v8",  # test_accesses_of_32_bytes
     }
-    known = SPACES | SEMANTICS | SCOPES.keys() | CACHE_HINTS | VECTORS
+    known = SPACES | SEMANTICS | SCOPES.keys() | CACHE_HINTS | VECTORS.keys()
     assert known - modifiers <= hardly_different, "a new modifier comes with cases in instructions/memory.txt"
 
 
@@ -202,3 +204,50 @@ def test_a_prefetch_changes_nothing(machine: Machine, buffers: list[Buffer]) -> 
     buffers[0].write(np.array([5], np.uint64))
     run(machine, machine.load_text("prefetch.cu", HEAD + PREFETCH).kernel("prefetch"), buffers, 1)
     assert buffers[1].read(np.uint64, 1)[0] == 5
+
+
+def test_accesses_of_32_bytes(emulated: EmulatedMachine) -> None:
+    """sm_100 has them; the register of the address may be among those that are loaded."""
+    copied = tuple(range(1, 9))
+    eight = "{%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}"
+    whole = f"ld.global.v8.b32 {eight}, [%a]; st.global.v8.b32 [%b], {eight};"
+    assert run_ptx(emulated, f"{whole} ret;", copied, 8).tolist() == list(copied)
+    halves = "ld.global.v4.b64 {%a, %rd1, %rd2, %rd3}, [%a]; st.relaxed.sys.global.v4.b64 [%b], {%a, %rd1, %rd2, %rd3};"
+    assert run_ptx(emulated, f"{halves} ret;", copied, 8).tolist() == list(copied)
+    strong = halves.replace("ld.", "ld.relaxed.gpu.")
+    assert run_ptx(emulated, f"{strong} ret;", copied, 8).tolist() == list(copied)
+
+
+def test_an_access_of_32_bytes_is_aligned_to_them(emulated: EmulatedMachine) -> None:
+    with pytest.raises(EmulationError, match="misaligned 32 byte access to global memory at offset 16"):
+        run_ptx(emulated, "ld.global.v4.b64 {%rd1, %rd2, %rd3, %rd4}, [%a+16]; ret;", (0,) * 12)
+
+
+def test_a_vector_may_be_added_to(emulated: EmulatedMachine) -> None:
+    """Each element is a sum of its own; what is given may be what is returned into."""
+    one, two, three = 0x3F800000, 0x40000000, 0x40400000
+    body = """ld.global.v2.u32 {%r1, %r2}, [%a];
+        atom.global.add.v2.f32 {%r1, %r2}, [%b], {%r1, %r2};
+        red.relaxed.gpu.global.add.v2.f32 [%b], {%r3, %r4};
+        st.global.v2.u32 [%b+8], {%r1, %r2}; ret;"""
+    head = f"mov.u32 %r3, {one}; mov.u32 %r4, {two}; st.global.v2.u32 [%b], {{%r4, %r3}};"
+    seen = run_ptx(emulated, head + body, (one, two), 4).tolist()
+    assert seen == [0x40800000, 0x40A00000, two, one], "2 + 1 + 1 and 1 + 2 + 2; then what was there"
+    with pytest.raises(EmulationError, match="misaligned 8 byte access to global memory at offset 4"):
+        run_ptx(emulated, f"red.global.add.v2.f32 [%b+4], {{{three}, 0}}; ret;", outputs=4)
+
+
+def test_volatile_local_variables(machine: Machine, buffers: list[Buffer]) -> None:
+    text = (
+        HEAD
+        + """
+extern "C" __global__ void own(Watch*, const u64* input, u64* output) {
+    volatile u32 values[4] = {1, 2, 3, 4};
+    values[input[threadIdx.x]] += 10;
+    output[threadIdx.x] = values[0] + 100 * values[1] + 10000 * values[2] + 1000000 * values[3];
+}
+"""
+    )
+    buffers[0].write(np.arange(4, dtype=np.uint64))
+    run(machine, machine.load_text("volatile.cu", text).kernel("own"), buffers, 4)
+    assert buffers[1].read(np.uint64, 4).tolist() == [4030211, 4031201, 4130201, 14030201]

@@ -13,7 +13,7 @@ from tests.emulator.emulated_programs import ptx_program
 
 def polls_of(body: str) -> list[str]:
     """Texts of the loads that poll."""
-    function = ptx_program(body, registers=".shared .align 4 .b32 word;").module.entries["k"]
+    function = ptx_program(body, registers=".shared .align 4 .b32 word; .local .b32 own;").module.entries["k"]
     found = wait_loops(function)
     return [i.text for block in function.blocks for i in block.instructions if id(i) in found]
 
@@ -45,6 +45,7 @@ WAITING = {
     "a plain spin": f"A: {WAIT} @%p1 bra A; ret;",
     "with sleep": f"A: nanosleep.u32 100; {WAIT} @%p1 bra A; ret;",
     "with arithmetic": f"A: sqrt.rn.f32 %r2, %r1; rcp.rn.f32 %r2, %r2; activemask.b32 %r3; {WAIT} @%p1 bra A; ret;",
+    "with a carry": f"A: {WAIT} add.cc.u32 %r2, %r1, -1; addc.u32 %r3, 0, 0; setp.eq.u32 %p1, %r3, 0; @%p1 bra A; ret;",
     "volatile": "A: ld.volatile.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;",
 }
 NOT_WAITING = {
@@ -63,6 +64,9 @@ NOT_WAITING = {
     "shared memory may end it too, and so may time": f"""A: {WAIT} @!%p1 bra DONE; ld.volatile.shared.u32 %r2, [word];
         setp.ne.u32 %p2, %r2, 0; @%p2 bra DONE; mov.u64 %rd1, %globaltimer; setp.lt.u64 %p3, %rd1, %rd2; @%p3 bra A;
         DONE: ret;""",
+    "shared memory may end it too, beside a look at the time": f"""A: {WAIT} @!%p1 bra DONE; mov.u64 %rd1, %globaltimer;
+        ld.volatile.shared.u32 %r2, [word]; setp.eq.u32 %p2, %r2, 0; @%p2 bra A; DONE: ret;""",
+    "memory of its own": """A: ld.volatile.local.u32 %r1, [own]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;""",
     "a weak load may end it too": f"""A: {WAIT} @!%p1 bra DONE; ld.global.u32 %r2, [%b];
         setp.eq.u32 %p2, %r2, 0; @%p2 bra A; DONE: ret;""",
     "a weak load alone": "A: ld.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;",

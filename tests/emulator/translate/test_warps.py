@@ -162,3 +162,22 @@ def test_active_lanes(machine: Machine, buffers: list[Buffer]) -> None:
         for lane, mask in enumerate(buffers[1].read(np.uint64, threads)):
             assert int(mask) >> lane & 1
             assert int(mask) < 1 << threads
+
+
+ELECT = """
+extern "C" __global__ void elects(Watch*, const u64* input, u64* output) {
+    u32 lane, chosen;
+    if (threadIdx.x < 3) return;
+    asm volatile("{ .reg .pred p; elect.sync %0|p, 0xfffffff8; selp.u32 %1, 1, 0, p; }" : "=r"(lane), "=r"(chosen));
+    output[threadIdx.x] = lane;
+    output[32 + threadIdx.x] = chosen;
+}
+"""
+
+
+def test_one_lane_is_elected(machine: Machine, buffers: list[Buffer]) -> None:
+    """Which one, PTX leaves open; here it is the lowest."""
+    run(machine, machine.load_text("elect.cu", HEAD + ELECT).kernel("elects"), buffers, 32)
+    lanes, chosen = buffers[1].read(np.uint64, 64).reshape(2, 32)[:, 3:].tolist()
+    assert len(set(lanes)) == 1
+    assert chosen == [int(lane == lanes[0]) for lane in range(3, 32)]
