@@ -46,9 +46,9 @@ def test_a_child_that_ends_says_why() -> None:
 
 
 def test_the_end_of_a_process_that_the_driver_holds_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipe_child, "DEATH_S", 0.05)
     with PipeChild(__name__, "sleep") as child:
         with monkeypatch.context() as held:
+            held.setattr(pipe_child, "DEATH_S", 0.05)
             held.setattr(child.process, "kill", lambda: None)
             assert not child.end()
         assert child.end()
@@ -57,5 +57,5 @@ def test_the_end_of_a_process_that_the_driver_holds_is_not_waited_for(monkeypatc
 def test_a_child_whose_parent_has_ended_already_does_nothing() -> None:
     command = [sys.executable, "-m", "pcietool.supervision.pipe_child", str(os.getpid() + 1), __name__, "sleep"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(command, capture_output=True, env=environment, timeout=50, check=False)
+    done = subprocess.run(command, capture_output=True, env=environment, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", b"")
