@@ -1,4 +1,4 @@
-"""The outcomes that PTX allows and the model does not show: which of its three known gaps a program may fall into.
+"""The outcomes that PTX allows and the model does not show: which of its known gaps a program may fall into.
 
 Judged by the program's shape alone, on the safe side: a gap that is named need not hide anything. An outcome that the
 model does show is real in any case.
@@ -16,6 +16,7 @@ from pcietool.litmus.text.program import (
     LitmusTest,
     LitmusThread,
     Load,
+    ProxyFence,
     Rmw,
     Store,
     common_scope,
@@ -24,6 +25,8 @@ from pcietool.litmus.text.program import (
 LOAD_BUFFERING = "load buffering"
 RACING_WRITES = "racing weak writes"
 RACING_RMWS = "racing RMWs"
+PROXY_ORDER = "reads that a bulk copy overtakes"
+STORES_IN_LOOPS = "stores in loops"
 
 _Place = tuple[int, int]
 """(thread, position) of an instruction."""
@@ -34,7 +37,32 @@ def gaps(test: LitmusTest) -> list[str]:
     found = _races(test)
     if _may_buffer_loads(test):
         found.add(LOAD_BUFFERING)
-    return [name for name in (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS) if name in found]
+    if any(map(_may_be_overtaken, test.threads)):
+        found.add(PROXY_ORDER)
+    if any(map(_stores_in_a_loop, test.threads)):
+        found.add(STORES_IN_LOOPS)
+    names = (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS, PROXY_ORDER, STORES_IN_LOOPS)
+    return [name for name in names if name in found]
+
+
+def _may_be_overtaken(thread: LitmusThread) -> bool:
+    """Whether a bulk copy may overwrite what its thread reads before, with no proxy fence between the two."""
+    code = thread.code
+    reads = [(at, one) for at, one in enumerate(code) if isinstance(one, Load | Rmw)]
+    copies = [(at, one) for at, one in enumerate(code) if isinstance(one, Copy)]
+    jumps = any(isinstance(one, Branch) for one in code)
+    return any(
+        copy.location == read.location
+        and (jumps or (at < there and not any(isinstance(one, ProxyFence) for one in code[at:there])))
+        for at, read in reads
+        for there, copy in copies
+    )
+
+
+def _stores_in_a_loop(thread: LitmusThread) -> bool:
+    """Of the same instruction again and again, the model keeps one."""
+    loops = [(one.target, at) for at, one in enumerate(thread.code) if isinstance(one, Branch) and one.target <= at]
+    return any(isinstance(one, Store | Copy) for first, last in loops for one in thread.code[first:last])
 
 
 def _races(test: LitmusTest) -> set[str]:
@@ -46,7 +74,7 @@ def _races(test: LitmusTest) -> set[str]:
     for one, other in combinations(test.threads, 2):
         for a in _writes(one):
             for b in _writes(other):
-                if a.location == b.location and not _are_morally_strong(test, one, a, other, b):
+                if _overlap(a, b) and not _are_morally_strong(test, one, a, other, b):
                     found.add(RACING_RMWS if isinstance(a, Rmw) or isinstance(b, Rmw) else RACING_WRITES)
     return found
 
@@ -62,7 +90,14 @@ def _writes(thread: LitmusThread) -> list[Access]:
 
 
 def _are_morally_strong(test: LitmusTest, one: LitmusThread, a: Access, other: LitmusThread, b: Access) -> bool:
-    return a.strong and b.strong and min(a.scope, b.scope) >= common_scope(one, other)
+    reaches = min(a.scope, b.scope) >= common_scope(one, other)
+    return a.strong and b.strong and a.part.size == b.part.size and reaches
+
+
+def _overlap(a: Access, b: Access) -> bool:
+    if isinstance(a, Copy) or isinstance(b, Copy):  # of whole locations
+        return a.location == b.location
+    return a.location == b.location and a.part.offset < b.part.end and b.part.offset < a.part.end
 
 
 def _may_buffer_loads(test: LitmusTest) -> bool:

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 from pcietool.errors import ConfigError
+from pcietool.litmus.layout import Layout, extended, in_register
+from pcietool.litmus.liveness import live_before
 from pcietool.litmus.model import requests
 from pcietool.litmus.model.state import replaced
 from pcietool.litmus.text import program
-from pcietool.litmus.text.program import LitmusTest, Operand, common_scope
+from pcietool.litmus.text.program import LitmusTest, Operand, common_scope, wrapped
 
-LARGEST_BITS = 256
-"""Of a value: enough for any sum that tells stores apart, and a loop that multiplies ends."""
 MAX_STEPS = 2_000
-"""Of one execution. A litmus test that needs more counts or stores in a loop without end."""
+"""Of one execution. What a litmus test needs more for counts or stores in a loop without end."""
+MAX_UNSEEN = 100_000
+"""Instructions of a thread that nobody else can notice, one after another."""
 
 AGENT_READS, AGENT_WRITES, AGENT_DONE = range(3)
 """Positions in the program of a bulk copy's agent."""
@@ -33,15 +36,21 @@ class LitmusState(requests.ProgramState):
 
 
 class LitmusThreads:
-    """Implements `requests.Threads`."""
+    """Implements `requests.Threads`. `tear`: vectors are their scalars, which anything may come between."""
 
     deadlines = False
 
-    def __init__(self, test: LitmusTest) -> None:
+    def __init__(self, test: LitmusTest, tear: bool = False) -> None:
         self.name = test.name
-        self.memory = test.memory
+        self.layout = Layout(test)
+        self.memory = self.layout.memory
         self._test = test
+        self._tear = tear
         self._codes = [thread.code for thread in test.threads]
+        self._live = [
+            live_before(thread.code, [item.number for item in test.question.items if item.thread == index])
+            for index, thread in enumerate(test.threads)
+        ]
         self._agents = [
             (thread, copy) for thread, code in enumerate(self._codes) for copy in code if isinstance(copy, program.Copy)
         ]
@@ -49,6 +58,7 @@ class LitmusThreads:
         places = [*test.threads, *(test.threads[thread] for thread, _ in self._agents)]
         self.nearness = [[common_scope(a, b) for b in places] for a in places]
         self._states: dict[tuple[int, int, Registers], LitmusState] = {}
+        self._agent_done = LitmusState(None, position=AGENT_DONE, registers=())
         self._makers: dict[type[program.Instruction], Callable[[int, Any, Registers], requests.Request]] = {
             program.Load: self._load,
             program.Store: self._store,
@@ -63,7 +73,7 @@ class LitmusThreads:
 
     def begin(self, thread: int) -> LitmusState:
         if thread >= len(self._codes):
-            return LitmusState(None, position=AGENT_DONE, registers=())
+            return self._agent_done
         return self._onward(thread, 0, self._test.threads[thread].initial)
 
     def after(self, thread: int, at: LitmusState, value: Any, late: bool) -> LitmusState:
@@ -71,12 +81,13 @@ class LitmusThreads:
         if thread >= len(self._codes):
             return self._agent_after(thread, at, value)
         instruction = self._codes[thread][at.position]
-        if isinstance(instruction, program.Load | program.Rmw) and instruction.register is not None:
-            registers = replaced(registers, instruction.register, value)
+        match instruction:
+            case program.Load():
+                for register, scalar in zip(instruction.registers, value, strict=True):
+                    registers = self._with_read(thread, registers, instruction, register, scalar)
+            case program.Rmw() if instruction.register is not None:
+                registers = self._with_read(thread, registers, instruction, instruction.register, value[0])
         return self._onward(thread, at.position + 1, registers)
-
-    def is_parted(self, thread: int, location: int) -> bool:
-        return location in self._test.without_native_atomics
 
     def label(self, thread: int) -> str:
         return f"P{thread}" if thread < len(self._codes) else f"copy by P{self._agents[thread - len(self._codes)][0]}"
@@ -92,19 +103,33 @@ class LitmusThreads:
     def _onward(self, thread: int, position: int, registers: Registers) -> LitmusState:
         """From `position` to the next instruction that asks something of the model."""
         code = self._codes[thread]
-        for _ in range(MAX_STEPS):
+        jumped: set[tuple[int, Registers]] = set()
+        for _ in range(MAX_UNSEEN):
             instruction = code[position] if position < len(code) else None
             if isinstance(instruction, program.Arithmetic):
-                registers = replaced(registers, instruction.register, self._result(instruction, registers))
+                registers = replaced(registers, instruction.register, self._result(thread, instruction, registers))
                 position += 1
             elif isinstance(instruction, program.Branch):
                 left, right = evaluate(instruction.left, registers), evaluate(instruction.right, registers)
-                position = instruction.target if instruction.compare(left, right) else position + 1
+                if not instruction.compare(left, right):
+                    position += 1
+                    continue
+                position = instruction.target
+                registers = self._kept(thread, position, registers)
+                if (position, registers) in jumped:
+                    return LitmusState(requests.Pause(instruction.text), position, registers=registers)
+                jumped.add((position, registers))
             else:
                 return self._at(thread, position, registers)
-        raise ConfigError(f"{self.name}: an execution has more than {MAX_STEPS:,} steps; bound its loops")
+        raise ConfigError(f"{self.name}: P{thread} counts to more than {MAX_UNSEEN:,}; bound its loops")
+
+    def _kept(self, thread: int, position: int, registers: Registers) -> Registers:
+        """0 for registers that do not matter any more: threads that differ in nothing else are alike."""
+        live = self._live[thread][position]
+        return tuple(value if number in live else 0 for number, value in enumerate(registers))
 
     def _at(self, thread: int, position: int, registers: Registers) -> LitmusState:
+        registers = self._kept(thread, position, registers)
         key = thread, position, registers
         if key not in self._states:
             code = self._codes[thread]
@@ -114,33 +139,69 @@ class LitmusThreads:
             self._states[key] = LitmusState(request, position, registers=registers)
         return self._states[key]
 
-    def _result(self, instruction: program.Arithmetic, registers: Registers) -> int:
+    def _result(self, thread: int, instruction: program.Arithmetic, registers: Registers) -> int:
         left, right = evaluate(instruction.left, registers), evaluate(instruction.right, registers)
         try:
             result = instruction.combine(left, right)
         except ZeroDivisionError:
             raise self._error(instruction, "div by zero; keep the divisor from being 0") from None
-        if result.bit_length() > LARGEST_BITS:
-            raise self._error(instruction, f"a value of more than {LARGEST_BITS} bits; use smaller numbers")
-        return result
+        return wrapped(result, self._test.threads[thread].bits(instruction.register))
+
+    def _with_read(
+        self, thread: int, registers: Registers, access: program.Access, register: int, scalar: int
+    ) -> Registers:
+        bits = self._test.threads[thread].bits(register)
+        return replaced(registers, register, in_register(scalar, access.part, bits))
 
     # Requests
 
+    def _access(self, access: program.Access) -> dict[str, Any]:
+        scalars = self.layout.scalars(access)
+        cells = tuple(chain(*scalars))
+        ends = list(accumulate(map(len, scalars), initial=0))
+
+        def joined(values: requests.Values) -> tuple[int, ...]:
+            return tuple(
+                extended(self.layout.join(scalar, values[start:end]), access.part)
+                for scalar, (start, end) in zip(scalars, pairwise(ends), strict=True)
+            )
+
+        return {
+            "moments": scalars if self._tear else (cells,),
+            "size": access.part.size,
+            "strong": access.strong,
+            "acquire": access.acquire,
+            "release": access.release,
+            "scope": access.scope,
+            "join": _alone if cells == scalars[0] and self._is_plain(access, cells) else joined,
+        }
+
+    def _is_plain(self, access: program.Access, cells: tuple[int, ...]) -> bool:
+        """Whether it has one cell, whose value is what the access has."""
+        return len(cells) == 1 and access.part.size >= 4 and self.layout.cells[cells[0]].size == access.part.size
+
     def _load(self, thread: int, load: program.Load, registers: Registers) -> requests.Request:
-        return requests.Load(load.text, **_access(load))
+        return requests.Load(load.text, **self._access(load), coherent=load.coherent)
 
     def _store(self, thread: int, store: program.Store, registers: Registers) -> requests.Request:
-        return requests.Store(store.text, **_access(store), value=evaluate(store.value, registers))
+        scalars = zip(self.layout.scalars(store), store.values, strict=True)
+        values = (self.layout.split(cells, evaluate(value, registers)) for cells, value in scalars)
+        return requests.Store(store.text, **self._access(store), values=tuple(chain(*values)))
 
     def _rmw(self, thread: int, rmw: program.Rmw, registers: Registers) -> requests.Request:
-        operand = evaluate(rmw.value, registers)
-        expected = None if rmw.expected is None else evaluate(rmw.expected, registers)
-        combine = rmw.combine
+        (cells,) = self.layout.scalars(rmw)
+        bits = 8 * rmw.part.size
+        operand = wrapped(evaluate(rmw.value, registers), bits)
+        expected = None if rmw.expected is None else wrapped(evaluate(rmw.expected, registers), bits)
 
-        def modify(old: int) -> int | None:
-            return None if expected is not None and old != expected else combine(old, operand)
+        def modify(values: requests.Values) -> requests.Values | None:
+            old = wrapped(self.layout.join(cells, values), bits)
+            if expected is not None and old != expected:
+                return None
+            return self.layout.split(cells, rmw.combine(old, operand))
 
-        return requests.Rmw(rmw.text, **_access(rmw), modify=modify)
+        native = (rmw.location, rmw.operation) not in self._test.not_native
+        return requests.Rmw(rmw.text, **self._access(rmw), modify=modify, native=native)
 
     def _fence(self, thread: int, fence: program.Fence, registers: Registers) -> requests.Request:
         # Without fence.sc it only moves between what the thread has read and what it may read.
@@ -165,20 +226,35 @@ class LitmusThreads:
 
     def _copy(self, thread: int, copy: program.Copy, registers: Registers) -> requests.Request:
         agent = len(self._codes) + next(n for n, (_, other) in enumerate(self._agents) if other is copy)
-        load = requests.Load(f"reads {self._name(copy.source)}", location=copy.source, strong=False, scope=copy.scope)
+        cells, _ = self.layout.copied(copy)
+        load = requests.Load(
+            f"reads {self._test.locations[copy.source]}",
+            moments=tuple((cell,) for cell in cells),
+            strong=False,
+            scope=copy.scope,
+            join=tuple,
+        )
         begins = LitmusState(load, position=AGENT_READS, registers=())
         return requests.Copy(copy.text, private=True, agent=agent, begins=begins)
 
     def _agent_after(self, agent: int, at: LitmusState, value: Any) -> LitmusState:
         if at.position == AGENT_WRITES:
-            return LitmusState(None, position=AGENT_DONE, registers=())
+            return self._agent_done
+        key = agent, AGENT_WRITES, value
+        if key in self._states:
+            return self._states[key]
         copy = self._agents[agent - len(self._codes)][1]
-        text = f"writes {self._name(copy.location)}, {value}"
-        store = requests.Store(text, location=copy.location, strong=False, scope=copy.scope, value=value)
-        return LitmusState(store, position=AGENT_WRITES, registers=())
-
-    def _name(self, location: int) -> str:
-        return self._test.locations[location]
+        _, cells = self.layout.copied(copy)
+        shown = self.layout.join(cells, value) if len(cells) > 1 else value[0]
+        store = requests.Store(
+            f"writes {self._test.locations[copy.location]}, {shown}",
+            moments=tuple((cell,) for cell in cells),
+            strong=False,
+            scope=copy.scope,
+            values=value,
+        )
+        self._states[key] = LitmusState(store, position=AGENT_WRITES, registers=value)
+        return self._states[key]
 
     def _wait_for_copies(self, thread: int, wait: program.WaitForCopies, registers: Registers) -> requests.Request:
         return requests.WaitForCopies(wait.text, private=True, left=wait.left, reads_only=wait.reads_only)
@@ -197,10 +273,9 @@ class LitmusThreads:
         ]
 
 
+def _alone(values: requests.Values) -> tuple[int, ...]:
+    return values
+
+
 def evaluate(operand: Operand, registers: Registers) -> int:
     return operand.constant if operand.register is None else registers[operand.register]
-
-
-def _access(one: program.Access) -> dict[str, Any]:
-    """What a request of the model has in common with the instruction."""
-    return {name: getattr(one, name) for name in ("location", "strong", "acquire", "release", "scope")}

@@ -21,21 +21,30 @@ def print_findings(console: Console, rows: Sequence[Row], outcomes: bool, trace:
         if outcomes:
             _print_outcomes(console, row)
         if trace:
-            _print_interleaving(console, row)
+            _print_interleavings(console, row)
 
 
 def _print_outcomes(console: Console, row: Row) -> None:
     for outcome in row["outcomes"]:
         line = f"  {'*' if outcome['sought'] else ' '} {outcome['text']}"
         if "count" in outcome:
-            line += f"  {count(outcome['count'])}" + ("" if outcome["shown_by_model"] else "  not shown by the model")
+            line += f"  {count(outcome['count'])}" + (
+                "" if outcome["verdict"] == "allowed" else f"  {outcome['verdict']}"
+            )
         console.print(Text(line), soft_wrap=True)
     if not row["complete"]:
         console.print(Text(f"    and perhaps more: the bound of {row['states']} states ended the search"))
 
 
-def _print_interleaving(console: Console, row: Row) -> None:
+def _print_interleavings(console: Console, row: Row) -> None:
     if not row["interleaving"]:
         console.print(Text(f"  no execution to show: {row['verdict']}"))
-    for number, line in enumerate(row["interleaving"], start=1):
+    _print_lines(console, row["interleaving"])
+    if row["hanging"]:
+        console.print(Text("  an execution that never ends:"))
+        _print_lines(console, row["hanging"])
+
+
+def _print_lines(console: Console, lines: Sequence[str]) -> None:
+    for number, line in enumerate(lines, start=1):
         console.print(Text(f"  {number:>3}  {line}"), soft_wrap=True)

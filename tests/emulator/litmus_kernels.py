@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from pcietool.emulator.fabric.fabric import load_fabric
-from pcietool.litmus.text.instructions import ATOMICS, BRANCHES
+from pcietool.litmus.text.operations import ATOMICS, BRANCHES
 from pcietool.litmus.text.program import (
     Access,
     Arithmetic,
@@ -28,6 +28,7 @@ from pcietool.machines.base import Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.machines.emulated.program import EmulatedProgram
 from tests.emulator.emulated_programs import PTX_HEAD
+from tests.litmus.litmus_texts import of_whole_words
 
 COMPARISONS = {"beq": "eq", "bne": "ne", "blt": "lt", "bgt": "gt", "ble": "le", "bge": "ge"}
 SCOPES = ("cta", "gpu", "sys")
@@ -35,7 +36,7 @@ SCOPES = ("cta", "gpu", "sys")
 
 def is_translatable(test: LitmusTest) -> bool:
     code = [one for thread in test.threads for one in thread.code]
-    return not test.without_native_atomics and not any(isinstance(one, Barrier | Copy) for one in code)
+    return not test.not_native and of_whole_words(test) and not any(isinstance(one, Barrier | Copy) for one in code)
 
 
 def ptx_outcomes(test: LitmusTest) -> tuple[set[tuple[int, ...]], int]:
@@ -100,11 +101,13 @@ def lines_of(number: int, instruction: Instruction) -> list[str]:
     match instruction:
         case Load():
             order = "acquire" if instruction.acquire else "relaxed"
-            return [f"ld{_semantics(instruction, order)}.global.u32 %r{instruction.register}, {_place(instruction)};"]
+            return [
+                f"ld{_semantics(instruction, order)}.global.u32 %r{instruction.registers[0]}, {_place(instruction)};"
+            ]
         case Store():
             order = "release" if instruction.release else "relaxed"
             return [
-                f"st{_semantics(instruction, order)}.global.u32 {_place(instruction)}, {_value(instruction.value)};"
+                f"st{_semantics(instruction, order)}.global.u32 {_place(instruction)}, {_value(instruction.values[0])};"
             ]
         case Rmw():
             return [_rmw(instruction)]

@@ -185,7 +185,7 @@ class Axioms:
                 return event.value
             one = event.instruction
             if isinstance(one, Store):
-                return one.value.constant
+                return one.values[0].constant
             assert isinstance(one, Rmw)
             if write in seen:
                 raise RecursionError
@@ -202,8 +202,10 @@ class Axioms:
         for read, value in values.items():
             event = self.events[read]
             assert isinstance(event.instruction, Load | Rmw)
-            if event.instruction.register is not None:
-                final[event.thread][event.instruction.register] = value
+            one = event.instruction
+            register = one.registers[0] if isinstance(one, Load) else one.register
+            if register is not None:
+                final[event.thread][register] = value
         return tuple(itertools.chain(*final))
 
     def is_consistent(self, reads_from: Relation, total: bool) -> bool:

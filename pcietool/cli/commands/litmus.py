@@ -48,15 +48,15 @@ def litmus(
     asked: Asked,
     outcomes: Annotated[bool, typer.Option("--outcomes", help="Print every outcome; * marks those asked for.")] = False,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Print one execution that does what is asked for, step by step.")
+        bool, typer.Option("--trace", help="Print one execution that does what is asked for, and one that never ends.")
     ] = False,
 ) -> ExitCode:
-    """Which outcomes of a small program PTX allows: every execution of the memory model, not a sample. With --trials,
-    which of them a machine shows as well.
+    """Which outcomes of a small program PTX allows: every execution of the memory model, not a sample, and its axioms
+    where the model has gaps. With --trials, which of them a machine shows as well.
 
     A test that names its verdict (expect: allowed or forbidden) and gets the other one makes exit code 3, and so does a
-    forbidden outcome that a machine shows. Without --trials nothing runs on a GPU; what hardware shows is often less
-    than what the model allows. docs/litmus.md has the format.
+    forbidden outcome that a machine shows; an execution that can never end makes exit code 4. Without --trials nothing
+    runs on a GPU; what hardware shows is often less than what the model allows. docs/litmus.md has the format.
     """
     common = asked.common
     code, results = _explore(asked) if asked.words["trials"] is None else _run_trials(asked)

@@ -19,7 +19,7 @@ from pcietool.emulator.exploring.locations import TableChanged
 from pcietool.emulator.memory import Memory
 from pcietool.errors import EmulationError, UsageError
 from pcietool.litmus.describe import interleaving
-from pcietool.litmus.model.search import Outcome, Search
+from pcietool.litmus.model.search import Bounds, Outcome, Search
 from pcietool.litmus.model.state import State
 from pcietool.litmus.model.steps import Model
 
@@ -43,7 +43,7 @@ class KernelExploration(Search):
 
     def example(self, outcome: Outcome) -> list[str]:
         """An execution that ends so, one line a step."""
-        return interleaving(self.model, self.outcomes[outcome])
+        return interleaving(self.model, self.execution(outcome))
 
     def hanging_example(self) -> list[str]:
         """An execution that hangs, one line a step; empty if none does."""
@@ -72,7 +72,7 @@ def explore(
         model = Model(threads)
         found = KernelExploration(model)
         try:
-            found.run(partial(_outcome, threads, model, observe), max_states, MAX_STEPS, too_long)
+            found.run(partial(_outcome, threads, model, observe), Bounds(max_states, MAX_STEPS, too_long))
         except TableChanged:
             threads.renew_requests()
         else:

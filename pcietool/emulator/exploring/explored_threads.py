@@ -95,12 +95,6 @@ class PtxThreads:
             phase = (phase + 1) % PHASES
         return self._replay.after(thread, at, value, late, phase)
 
-    def is_parted(self, thread: int, location: int) -> bool:
-        address = self.locations.places[location][0]
-        if address & SHARED_WINDOW:
-            return False
-        return not self.is_native(self.threads[thread].device, self.memory_before.find(address, 1)[0].device)
-
     def label(self, thread: int) -> str:
         return str(self.threads[thread])
 
@@ -152,22 +146,29 @@ class PtxThreads:
         return requests.Store(
             f"{self._access_text(thread, op, address, element)} <- {value}",
             **self._access(thread, op, address, state),
-            value=value,
+            values=(value,),
         )
 
     def _rmw(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Rmw:
         op, address, b, c = asked
 
-        def modify(old: int) -> int | None:
+        def modify(values: requests.Values) -> requests.Values | None:
             assert op.modify is not None
-            return None if op.kind == "cas" and old != b else op.modify(old, b, c)
+            (old,) = values
+            return None if op.kind == "cas" and old != b else (op.modify(old, b, c),)
 
         operands = f"{b}, {c}" if op.kind == "cas" else f"{b}"
         return requests.Rmw(
             f"{self._access_text(thread, op, address)} with {operands}",
             **self._access(thread, op, address, state),
             modify=modify,
+            native=self._is_native(thread, address),
         )
+
+    def _is_native(self, thread: int, address: int) -> bool:
+        if address & SHARED_WINDOW:
+            return True
+        return self.is_native(self.threads[thread].device, self.memory_before.find(address, 1)[0].device)
 
     def _fence(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Fence:
         op: Op = asked[0]
@@ -234,7 +235,8 @@ class PtxThreads:
             raise self._error(thread, op, str(error)) from None
         return {
             "private": not self.locations.is_contested(location, use),
-            "location": location,
+            "moments": ((location,),),
+            "size": op.size,
             "strong": op.strong,
             "acquire": op.acquire,
             "release": op.release,

@@ -23,34 +23,50 @@ class Request:
     wait_loops: frozenset[int] = frozenset()
 
 
+Values = tuple[int, ...]
+"""One for each location that an access touches."""
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Access(Request):
     """What reads or writes memory. A weak access has the scope of its own thread, as far as anybody can tell."""
 
-    location: int
+    moments: tuple[tuple[int, ...], ...]
+    """The locations, in groups that are read or written at one moment each."""
+    size: int = 4
+    """Bytes of the scalar, or of each scalar of a vector: accesses of different size are never morally strong."""
     strong: bool
     acquire: bool = False
     release: bool = False
     scope: Scope
+    join: Callable[[Values], Any] | None = None
+    """What a read of these values returns; None: the one value of its one location."""
+
+    def returned(self, values: Values) -> Any:
+        return values[0] if self.join is None else self.join(values)
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Load(Access):
-    """`poll`: number of the wait loop that its value can only end, or have look again."""
+    """`poll`: number of the wait loop that its value can only end, or have look again. One that is not `coherent` may
+    return whatever its locations have ever held."""
 
     poll: int | None = None
+    coherent: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Store(Access):
-    value: int
+    values: Values
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Rmw(Access):
-    """`modify(old)` is what it writes, None for nothing (a refused compare-and-swap)."""
+    """`modify(old)` is what it writes, None for nothing (a refused compare-and-swap). Where it is not `native`, it is a
+    read and a write-back, of what it read if it is refused."""
 
-    modify: Callable[[int], int | None]
+    modify: Callable[[Values], Values | None]
+    native: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -79,7 +95,7 @@ class Barrier(Request):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Pause(Request):
-    """The thread can only go on when time has passed."""
+    """The thread can only go on when time has passed, or never, if it never does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
@@ -134,9 +150,6 @@ class Threads(Protocol):
     @property
     def deadlines(self) -> bool:
         """Whether waits end when time passes; if not, time never does."""
-
-    def is_parted(self, thread: int, location: int) -> bool:
-        """Whether an RMW of this thread is a read and a write there: the location's home has no native atomics."""
 
     def begin(self, thread: int) -> ProgramState: ...
 

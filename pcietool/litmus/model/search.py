@@ -1,72 +1,116 @@
-"""Depth-first search through all states of a model: how many, how executions can end, and one path to each end.
+"""Depth-first search through all states of a model: how many, how executions can end, one path to each end, and the
+states from which there is none.
 
 Must not know what the threads run, print or judge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
+from pcietool.litmus.model.graph import Graph
 from pcietool.litmus.model.state import TIME, State, Step
 from pcietool.litmus.model.steps import Model
 
 Outcome = tuple[int, ...]
+LOOK_AT_THE_CLOCK = 512
+"""States from one look to the next."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of one search. `steps` of one execution; with `too_long`, one that has more is an error."""
+
+    states: int
+    steps: int = sys.maxsize
+    too_long: Exception | None = None
+    seconds: float = float("inf")
+    clock: Callable[[], float] = time.monotonic
+    progress: Callable[[int], None] = lambda states: None
+    """Told now and then how many states there are."""
 
 
 @dataclass
 class Search:
     model: Model
     states: int = field(default=0, init=False)
-    complete: bool = field(default=True, init=False)
-    """False if `max_states` ended it."""
-    outcomes: dict[Outcome, list[Step]] = field(default_factory=dict, init=False)
-    """Each with one execution that leads to it: the shortest of those found."""
+    stopped: str | None = field(default=None, init=False)
+    """Which of the bounds ended the search, or a part of it: "states", "steps", "seconds"."""
+    outcomes: dict[Outcome, int] = field(default_factory=dict, init=False)
+    """Each with the number of a state that ends so: one that the fewest steps lead to."""
     hung: int = field(default=0, init=False)
-    """States in which nobody can go on, though not all have ended."""
+    """States from which no end can be reached, however the execution goes on, unless the search was stopped there."""
     hang: list[Step] | None = field(default=None, init=False)
-    """An execution that hangs, if there is one."""
+    """A shortest execution to where nobody can do anything new, though not all have ended."""
 
-    def run(self, outcome_of: Callable[[State], Outcome], max_states: int, max_steps: int, too_long: Exception) -> None:
-        """Raises `too_long` if an execution has more than `max_steps` and does not hang."""
+    @property
+    def complete(self) -> bool:
+        return self.stopped is None
+
+    def run(self, outcome_of: Callable[[State], Outcome], bounds: Bounds) -> None:
+        ends = self._explored(bounds)
+        graph = self._graph
+        depths = graph.depths()
+        first: dict[Outcome, int] = {}
+        for end in ends:
+            outcome = outcome_of(graph.states[end])
+            if outcome not in first or depths[end] < depths[first[outcome]]:
+                first[outcome] = end
+        hanging = graph.without_way_to([*ends, *graph.left_open])
+        self.states = len(graph.states)
+        self.outcomes = dict(sorted(first.items()))
+        self.hung = len(hanging)
+        if hanging:
+            self.hang = self._path(min(graph.final_among(hanging), key=depths.__getitem__))
+
+    def execution(self, outcome: Outcome) -> list[Step]:
+        """A shortest one that ends so."""
+        return self._path(self.outcomes[outcome])
+
+    def _explored(self, bounds: Bounds) -> list[int]:
+        """The states in which everything has ended in time."""
         model = self.model
-        start = model.start()
-        came_from: dict[State, State | None] = {start: None}
-        ends: dict[Outcome, tuple[int, State]] = {}
-        open_states = [(0, start)]
+        graph = self._graph = Graph(model.start())
+        ends = []
+        began = bounds.clock()
+        open_states = [(0, 0)]
+        visited = 0
         while open_states:
-            if len(came_from) > max_states:
-                self.complete = False
+            visited += 1
+            if visited % LOOK_AT_THE_CLOCK == 0:
+                bounds.progress(len(graph.states))
+                if bounds.clock() - began > bounds.seconds:
+                    self.stopped = "seconds"
+                    break
+            if len(graph.states) > bounds.states:
+                self.stopped = "states"
                 break
-            depth, state = open_states.pop()
-            if depth > max_steps:
-                if state.late:  # a wait without a deadline, in a hang that is known
-                    continue
-                raise too_long
+            depth, number = open_states.pop()
+            state = graph.states[number]
+            if depth > bounds.steps:
+                if not state.late:  # a wait without a deadline, in a hang that is known
+                    if bounds.too_long:
+                        raise bounds.too_long
+                    self.stopped = "steps"
+                    graph.left_open.append(number)
+                continue
             steps = model.steps(state)
-            for step in steps:
-                if step.state not in came_from:
-                    came_from[step.state] = state
-                    open_states.append((depth + 1, step.state))
-            if not steps and model.has_ended(state):
-                if not state.late:  # those are hangs
-                    outcome = outcome_of(state)
-                    if outcome not in ends or depth < ends[outcome][0]:
-                        ends[outcome] = depth, state
-            elif not state.late and (not steps or steps[0].thread == TIME):
-                self.hung += 1
-                self.hang = self.hang or self._path(came_from, state)
-        self.states = len(came_from)
-        self.outcomes = {outcome: self._path(came_from, end) for outcome, (_, end) in sorted(ends.items())}
+            open_states += ((depth + 1, new) for new in graph.add(number, (step.state for step in steps)))
+            if not state.late and not steps and model.has_ended(state):
+                ends.append(number)
+            elif steps and steps[0].thread == TIME:
+                graph.cut(number)
+        graph.left_open += (number for _, number in open_states)
+        return ends
 
-    def _path(self, came_from: dict[State, State | None], end: State) -> list[Step]:
+    def _path(self, end: int) -> list[Step]:
         """The steps that lead from the start to this state. They are computed once more: only states were kept."""
-        pairs = list(_backwards(came_from, end))
-        steps = self.model.steps
-        return [next(step for step in steps(before) if step.state == after) for before, after in reversed(pairs)]
+        states = [self._graph.states[number] for number in self._graph.path(end)]
+        return [self._step(before, after) for before, after in pairwise(states)]
 
-
-def _backwards(came_from: dict[State, State | None], state: State) -> Iterator[tuple[State, State]]:
-    while (before := came_from[state]) is not None:
-        yield before, state
-        state = before
+    def _step(self, before: State, after: State) -> Step:
+        return next(step for step in self.model.steps(before) if step.state == after)

@@ -17,6 +17,8 @@ TIME = -2
 
 View = tuple[int, ...]
 """A floor: for each location, the oldest message that may still be read."""
+Orders = tuple[tuple[int, ...], ...]
+"""The coherence order of each location's messages, the initial one first."""
 
 
 class Source(NamedTuple):
@@ -33,12 +35,19 @@ class Message(NamedTuple):
     writer: int
     ordinal: int
     """The writer's how manieth write this is."""
-    value: int
+    position: int
+    """Of the instruction in its program."""
+    locations: tuple[int, ...]
+    values: tuple[int, ...]
+    size: int
+    """Bytes of the scalar, or of each scalar of a vector."""
     strong: bool
     scope: Scope
     sources: frozenset[Source]
-    read: int | None
-    """What it read, if it belongs to an RMW."""
+    read: tuple[int, ...] = ()
+    """What it read in each location, if it belongs to an RMW."""
+    native: bool = True
+    """Whether the RMW was one step."""
 
 
 class Thread(NamedTuple):
@@ -51,8 +60,8 @@ class Thread(NamedTuple):
     writes: int
     waits: bool
     """For a barrier."""
-    polled: frozenset[tuple[int | None, int, int]]
-    """(wait loop, location, message) of what a wait loop has seen since there was news for it."""
+    polled: frozenset[tuple[int | None, tuple[tuple[int, ...], ...], tuple[int, ...]]]
+    """(wait loop, locations, messages) of what a wait loop has seen since there was news for it."""
     proxied: View
     """The floor at the last proxy fence."""
     groups: tuple[tuple[int, ...], ...]
@@ -69,8 +78,7 @@ class Arrival(NamedTuple):
 
 class State(NamedTuple):
     threads: tuple[Thread, ...]
-    orders: tuple[tuple[int, ...], ...]
-    """The coherence order of each location's messages, the initial one first."""
+    orders: Orders
     fences: frozenset[Source]
     """What every fence.sc so far has seen."""
     arrivals: tuple[Arrival, ...]
@@ -79,24 +87,25 @@ class State(NamedTuple):
 
 
 class Step(NamedTuple):
-    """`thread` executed its next instruction, read message `read`, wrote message `wrote`, and `state` came of it."""
+    """`thread` executed its next instruction, read and wrote these messages, and `state` came of it. An access to
+    several locations reads one message in each, in their order."""
 
     thread: int
     state: State
-    read: int | None = None
-    wrote: int | None = None
+    read: tuple[int, ...] = ()
+    wrote: tuple[int, ...] = ()
 
 
 def is_at_end(thread: Thread) -> bool:
     return thread.at.request is None
 
 
-def with_thread(state: State, index: int, thread: Thread) -> State:
+def with_thread(state: State, index: int, thread: Thread, orders: Orders | None = None) -> State:
     threads = replaced(state.threads, index, thread)
-    return State(threads, state.orders, state.fences, state.arrivals, state.late)
+    return State(threads, orders or state.orders, state.fences, state.arrivals, state.late)
 
 
-def join(orders: tuple[tuple[int, ...], ...], one: View, other: View) -> View:
+def join(orders: Orders, one: View, other: View) -> View:
     """The later message of each location."""
     if one == other:
         return one

@@ -7,21 +7,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pcietool.litmus.text.instructions import REGISTER
+from pcietool.litmus.text.instructions import LARGEST_OFFSET, REGISTER
 from pcietool.litmus.text.lexer import LitmusCursor
-from pcietool.litmus.text.program import Item, Proposition, Question, Values
+from pcietool.litmus.text.program import (
+    Access,
+    Item,
+    LitmusThread,
+    Part,
+    Proposition,
+    Question,
+    Values,
+)
+from pcietool.litmus.text.widths import fitting
+from pcietool.ptx.lexer import Token
 
 QUANTIFIERS = ("exists", "~", "forall")
 DEEPEST = 50
 
 
 class ConditionParser:
-    """`registers` of each thread and `locations` are numbers by name; a name that is not there is an error."""
+    """`locations` are numbers by name, and a name that is not there is an error. A question about memory is about the
+    widest scalar of the `accesses` that starts there, or about a word."""
 
-    def __init__(self, cursor: LitmusCursor, registers: Sequence[dict[str, int]], locations: dict[str, int]) -> None:
+    def __init__(
+        self,
+        cursor: LitmusCursor,
+        threads: Sequence[LitmusThread],
+        locations: dict[str, int],
+        accesses: Sequence[Access],
+    ) -> None:
         self._cursor = cursor
-        self._registers = registers
+        self._threads = threads
         self._locations = locations
+        self._sizes: dict[tuple[int, int], int] = {}
+        for one in accesses:
+            for offset in one.part.offsets:
+                place = one.location, offset
+                self._sizes[place] = max(one.part.size, self._sizes.get(place, 0))
         self._items: dict[Item, None] = {}
         self._depth = 0
 
@@ -81,11 +103,13 @@ class ConditionParser:
         return inner
 
     def _comparison(self) -> Proposition:
+        at = self._cursor.peek()
         left = self._term()
         relation = self._cursor.next()
         if relation.text not in ("=", "==", "!="):
             raise self._cursor.unexpected(relation, "=, == or !=")
         right = self._term()
+        left, right = self._comparable(left, right, at), self._comparable(right, left, at)
 
         def equal(values: Values) -> bool:
             return _value(left, values) == _value(right, values)
@@ -96,20 +120,28 @@ class ConditionParser:
         is_constant = self._cursor.peek().kind == "integer" and self._cursor.follower.text != ":"
         return self._cursor.integer() if is_constant else self._item()
 
+    def _comparable(self, term: Item | int, other: Item | int, at: Token) -> Item | int:
+        """A constant as the other's bits hold it."""
+        if isinstance(term, Item) or not isinstance(other, Item):
+            return term
+        bits = 8 * other.part.size if other.thread is None else self._threads[other.thread].bits(other.number)
+        return fitting(self._cursor, term, bits, at) if bits >= 32 else term
+
     def _item(self) -> Item:
-        """A register such as P1:r0 or 1:r0, or memory such as x or [x]."""
+        """A register such as P1:r0 or 1:r0, or memory such as x, x+4 or [x]."""
         cursor = self._cursor
         item = self._register() if cursor.follower.text == ":" else self._memory()
         self._items[item] = None
         return item
 
     def _register(self) -> Item:
-        thread = thread_number(self._cursor, len(self._registers))
+        thread = thread_number(self._cursor, len(self._threads))
         self._cursor.expect(":")
         name = self._cursor.expect_kind("word", "a register")
-        if name.text not in self._registers[thread]:
+        registers = self._threads[thread].registers
+        if name.text not in registers:
             raise self._cursor.error(f"P{thread} has no register {name.text}", name)
-        return Item(thread, self._registers[thread][name.text], f"P{thread}:{name.text}")
+        return Item(thread, registers.index(name.text), f"P{thread}:{name.text}")
 
     def _memory(self) -> Item:
         cursor = self._cursor
@@ -119,9 +151,15 @@ class ConditionParser:
             raise cursor.error(f"which thread's {name.text}? Write it as P0:{name.text}", name)
         if name.text not in self._locations:
             raise cursor.error(f"no thread uses a location {name.text}, and nothing initialises it", name)
+        offset = cursor.integer(0, LARGEST_OFFSET) if cursor.accept("+") else 0
         if bracketed:
             cursor.expect("]")
-        return Item(None, self._locations[name.text], name.text)
+        location = self._locations[name.text]
+        size = self._sizes.get((location, offset), 4)
+        if offset % size:
+            raise cursor.error(f"{size} bytes stand at a multiple of that", name)
+        text = f"{name.text}+{offset}" if offset else name.text
+        return Item(None, location, text, Part(offset, size))
 
 
 def thread_number(cursor: LitmusCursor, threads: int | None = None) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pcietool.litmus.text.instructions import ARITHMETIC, ATOMICS, BRANCHES
+from pcietool.litmus.text.operations import ARITHMETIC, BRANCHES
 from pcietool.litmus.text.program import (
     Access,
     Arithmetic,
@@ -27,8 +27,6 @@ from pcietool.litmus.text.program import (
     Store,
 )
 
-SMALLEST, LARGEST = -(2**31), 2**31 - 1
-"""Values of a machine are signed and of 32 bits; those of the model have no bound."""
 MOST_WARPS = 32
 """Of one block."""
 
@@ -38,10 +36,6 @@ _COMPARISONS = {
     BRANCHES["beq"]: "==", BRANCHES["bne"]: "!=", BRANCHES["blt"]: "<",
     BRANCHES["bgt"]: ">", BRANCHES["ble"]: "<=", BRANCHES["bge"]: ">=",
 }  # fmt: skip
-RMW_NAMES = {function: name for name, function in ATOMICS.items()}
-"""By what they compute."""
-_RMW_TYPES = {"add": "u32", "sub": "u32"}
-"""b32 for the others."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +58,21 @@ def gpus_of(test: LitmusTest) -> list[Gpu]:
     return [Gpu(tuple(tuple(blocks[cta]) for cta in sorted(blocks))) for _, blocks in sorted(numbers.items())]
 
 
-def observed_registers(test: LitmusTest) -> list[list[Item]]:
-    """By GPU, the registers that the question or `locations` name: row n of a GPU's results holds the n-th one."""
-    return [
-        [item for item in test.question.items if item.thread in {index for block in gpu.blocks for index in block}]
-        for gpu in gpus_of(test)
-    ]
+def result_rows(test: LitmusTest) -> list[dict[Item, tuple[int, ...]]]:
+    """By GPU, the registers that the question or `locations` name, each with the rows of the GPU's results that hold
+    it: one, or two for the halves of a wide one, the low one first."""
+    places: list[dict[Item, tuple[int, ...]]] = []
+    for gpu in gpus_of(test):
+        threads = {index for block in gpu.blocks for index in block}
+        rows: dict[Item, tuple[int, ...]] = {}
+        free = 0
+        for item in test.question.items:
+            if item.thread in threads:
+                words = test.threads[item.thread].bits(item.number) // 32
+                rows[item] = tuple(range(free, free + words))
+                free += words
+        places.append(rows)
+    return places
 
 
 def has_loop(test: LitmusTest) -> bool:
@@ -82,17 +85,13 @@ def has_loop(test: LitmusTest) -> bool:
 def inexpressible(test: LitmusTest) -> str | None:
     """Why no kernel can stand for this test, or None."""
     code = [one for thread in test.threads for one in thread.code]
-    values = [*test.memory, *(value for thread in test.threads for value in thread.initial)]
-    values += [operand.constant for one in code for operand in _operands(one)]
     if any(isinstance(one, Barrier) for one in code):
         return "has a block barrier, which may block; runs on the model only"
     if any(isinstance(one, Copy) for one in code):
         return "has bulk copies, whose sources are shared memory; runs on the model only"
-    if test.without_native_atomics:
+    if test.not_native:
         return "says where atomics are not native, which on a machine its links decide; runs on the model only"
-    if any(not SMALLEST <= value <= LARGEST for value in values):
-        return "has a value that does not fit 32 bits"
-    if any(isinstance(one, Rmw) and one.register is None and RMW_NAMES[one.combine] in ("exch", "cas") for one in code):
+    if any(isinstance(one, Rmw) and one.register is None and one.operation in ("exch", "cas") for one in code):
         return "has a red.exch or red.cas, which PTX does not have"
     if not test.locations:
         return "has no memory"
@@ -104,26 +103,27 @@ def inexpressible(test: LitmusTest) -> str | None:
 def cuda_source(test: LitmusTest) -> str:
     """One kernel a GPU, gpu0, gpu1, ..., for a test that is not `inexpressible`. Each takes the fields of Trials
     (kernels/litmus.cuh) and then one pointer a variable."""
-    registers = {item: row for items in observed_registers(test) for row, item in enumerate(items)}
+    registers = {item: rows for of_gpu in result_rows(test) for item, rows in of_gpu.items()}
     lines = ['#include "litmus.cuh"', ""]
     for index, thread in enumerate(test.threads):
-        stored = {item.number: row for item, row in registers.items() if item.thread == index}
+        stored = {item.number: rows for item, rows in registers.items() if item.thread == index}
         lines += [*_thread(index, thread, len(test.locations), stored), ""]
     for number, gpu in enumerate(gpus_of(test)):
         lines += _kernel(number, gpu, test)
     return "\n".join(lines) + "\n"
 
 
-def _thread(index: int, thread: LitmusThread, variables: int, stored: dict[int, int]) -> Iterator[str]:
-    """`stored`: the row of the results in which a register ends."""
+def _thread(index: int, thread: LitmusThread, variables: int, stored: dict[int, tuple[int, ...]]) -> Iterator[str]:
+    """`stored`: the rows of the results in which a register ends."""
     yield f"struct P{index} {{"
     yield f"    static constexpr u32 NUMBER = {index};"
     yield (
         f"    static __device__ __forceinline__ bool run(u32* const (&words)[{variables}], u32* results, u32 trials,"
         " const Deadline& deadline) {"
     )
-    for name, value in zip(thread.registers, thread.initial, strict=True):
-        yield f"        [[maybe_unused]] u32 {name} = {_constant(value)};"
+    for number, (name, value) in enumerate(zip(thread.registers, thread.initial, strict=True)):
+        bits = thread.bits(number)
+        yield f"        [[maybe_unused]] u{bits} {name} = {_constant(value, bits)};"
     if any(isinstance(one, Branch) and one.target <= at for at, one in enumerate(thread.code)):
         yield "        u32 jumps = 0;"
     targets = {one.target for one in thread.code if isinstance(one, Branch)}
@@ -133,35 +133,38 @@ def _thread(index: int, thread: LitmusThread, variables: int, stored: dict[int, 
         yield f"        {_statement(index, thread, at, one)}  // {one.text}"
     if len(thread.code) in targets:
         yield f"    at{len(thread.code)}:"
-    for register, row in stored.items():
-        yield f"        results[{row} * trials] = {thread.registers[register]};"
+    for register, rows in stored.items():
+        for half, row in enumerate(rows):
+            name = thread.registers[register]
+            yield f"        results[{row} * trials] = static_cast<u32>({f'{name} >> 32' if half else name});"
     yield "        return true;"
     yield "    }"
     yield "};"
 
 
 def _statement(index: int, thread: LitmusThread, at: int, one: Instruction) -> str:
-    names = thread.registers
     match one:
         case Load():
-            return _asm(f"ld{_order(one)}.global.u32 %0, [%1];", [names[one.register]], [_word(one)])
+            order = _order(one) if one.coherent else ""
+            nc = "" if one.coherent else ".nc"
+            targets = [thread.registers[register] for register in one.registers]
+            text = f"ld{order}.global{nc}{_type(one)} {_operands(len(targets))}, {_address(one, len(targets))};"
+            return _asm(text, one, targets, [])
         case Store():
-            return _asm(f"st{_order(one)}.global.u32 [%0], %1;", [], [_word(one), _value(names, one.value)])
+            values = [_value(thread, value, 8 * one.part.size) for value in one.values]
+            text = f"st{_order(one)}.global{_type(one)} {_address(one, 0)}, {_operands(len(values), 1)};"
+            return _asm(text, one, [], values)
         case Rmw():
-            return _rmw(names, one)
+            return _rmw(thread, one)
         case Fence():
             is_membar = _opcode(one)[0] == "membar"
             kind = ".sc" if one.sequential else ".acq_rel"
-            return _asm(f"{one.text.strip()};" if is_membar else f"fence{kind}.{_SCOPES[one.scope]};", [], [])
+            fence = one.text.strip() if is_membar else f"fence{kind}.{_SCOPES[one.scope]}"
+            return f'asm volatile("{fence};" ::: "memory");'
         case Arithmetic():
-            left, right = _value(names, one.left), _value(names, one.right)
-            symbol = _SYMBOLS[one.combine]
-            if symbol == "/":
-                left, right = f"static_cast<s32>({left})", f"static_cast<s32>({right})"
-            return f"{names[one.register]} = {left} {symbol} {right};"
+            return _arithmetic(thread, one)
         case Branch():
-            condition = f"static_cast<s32>({_value(names, one.left)}) {_COMPARISONS[one.compare]} "
-            condition += f"static_cast<s32>({_value(names, one.right)})"
+            condition = f"{_signed(thread, one.left)} {_COMPARISONS[one.compare]} {_signed(thread, one.right)}"
             if one.target > at:
                 return f"if ({condition}) goto at{one.target};"
             guard = f"if (too_late(deadline, {index}, ++jumps)) return false;"
@@ -169,24 +172,53 @@ def _statement(index: int, thread: LitmusThread, at: int, one: Instruction) -> s
     raise AssertionError(f"{one.text} is inexpressible")
 
 
-def _rmw(names: Sequence[str], one: Rmw) -> str:
-    operation = RMW_NAMES[one.combine]
-    value = _value(names, one.value)
+def _arithmetic(thread: LitmusThread, one: Arithmetic) -> str:
+    left, right = _signed(thread, one.left), _signed(thread, one.right)
+    symbol = _SYMBOLS[one.combine]
+    if symbol == "/":
+        return f"{thread.registers[one.register]} = {left} / {right};"
+    unsigned = f"static_cast<u{thread.bits(one.register)}>"  # which wraps
+    return f"{thread.registers[one.register]} = {unsigned}({left}) {symbol} {unsigned}({right});"
+
+
+def _rmw(thread: LitmusThread, one: Rmw) -> str:
+    operation, bits = one.operation, 8 * one.part.size
+    value = _value(thread, one.value, bits)
     if operation == "sub":  # PTX has none: it adds the negative
         operation, value = "add", f"0u - {value}"
-    instruction = f"{_order(one)}.global.{operation}.{_RMW_TYPES.get(operation, 'b32')}"
+    kind = {"add": "u", "inc": "u", "dec": "u", "min": "u", "max": "u"}.get(operation, "b")
+    if operation in ("min", "max") and one.part.signed:
+        kind = "s"
+    instruction = f"{_order(one)}.global.{operation}.{kind}{bits}"
     if one.register is None:
-        return _asm(f"red{instruction} [%0], %1;", [], [_word(one), value])
-    inputs = [_word(one), *([_value(names, one.expected)] if one.expected else []), value]
-    operands = ", ".join(f"%{number}" for number in range(2, len(inputs) + 1))
-    return _asm(f"atom{instruction} %0, [%1], {operands};", [names[one.register]], inputs)
+        return _asm(f"red{instruction} {_address(one, 0)}, %1;", one, [], [value])
+    inputs = [*([_value(thread, one.expected, bits)] if one.expected else []), value]
+    operands = ", ".join(f"%{number}" for number in range(2, len(inputs) + 2))
+    return _asm(f"atom{instruction} %0, {_address(one, 1)}, {operands};", one, [thread.registers[one.register]], inputs)
 
 
-def _asm(instruction: str, outputs: Sequence[str], inputs: Sequence[str]) -> str:
-    """The first input, if there is one, is the address. Nothing moves across it."""
-    written = ", ".join(f'"=r"({output})' for output in outputs)
-    read = ", ".join(f'"{"r" if number else "l"}"({text})' for number, text in enumerate(inputs))
+def _asm(instruction: str, one: Access, outputs: Sequence[str], inputs: Sequence[str]) -> str:
+    """The address follows the outputs. Nothing moves across it."""
+    kind = "l" if one.part.size == 8 else "r"
+    written = ", ".join(f'"={kind}"({output})' for output in outputs)
+    read = ", ".join([f'"l"(words[{one.location}])', *(f'"{kind}"({text})' for text in inputs)])
     return f'asm volatile("{instruction}" : {written} : {read} : "memory");'
+
+
+def _operands(count: int, first: int = 0) -> str:
+    """Such as %0, or {%0, %1} for a vector."""
+    names = ", ".join(f"%{number}" for number in range(first, first + count))
+    return names if count == 1 else f"{{{names}}}"
+
+
+def _address(one: Access, operand: int) -> str:
+    return f"[%{operand}+{one.part.offset}]" if one.part.offset else f"[%{operand}]"
+
+
+def _type(one: Access) -> str:
+    """Such as .u32 or .v4.u32."""
+    vector = f".v{one.part.scalars}" if one.part.scalars > 1 else ""
+    return f"{vector}.{'s' if one.part.signed and isinstance(one, Load) else 'u'}{8 * one.part.size}"
 
 
 def _order(one: Access) -> str:
@@ -203,27 +235,22 @@ def _opcode(one: Instruction) -> list[str]:
     return one.text.split()[0].split(".")
 
 
-def _word(one: Access) -> str:
-    return f"words[{one.location}]"
+def _value(thread: LitmusThread, operand: Operand, bits: int) -> str:
+    """As an asm operand of so many bits: those of less than 32 are taken from 32."""
+    bits = max(bits, 32)
+    if operand.register is None:
+        return _constant(operand.constant, bits)
+    name = thread.registers[operand.register]
+    return name if thread.bits(operand.register) == bits else f"static_cast<u{bits}>({name})"
 
 
-def _value(names: Sequence[str], operand: Operand) -> str:
-    return _constant(operand.constant) if operand.register is None else names[operand.register]
+def _signed(thread: LitmusThread, operand: Operand) -> str:
+    bits = 64 if operand.register is None else thread.bits(operand.register)
+    return f"static_cast<s{bits}>({_value(thread, operand, bits)})"
 
 
-def _constant(value: int) -> str:
-    return f"{value & 0xFFFFFFFF}u"
-
-
-def _operands(one: Instruction) -> list[Operand]:
-    match one:
-        case Store():
-            return [one.value]
-        case Rmw():
-            return [one.value, *([one.expected] if one.expected else [])]
-        case Arithmetic() | Branch():
-            return [one.left, one.right]
-    return []
+def _constant(value: int, bits: int) -> str:
+    return f"{value % (1 << bits)}{'ull' if bits == 64 else 'u'}"
 
 
 def _kernel(number: int, gpu: Gpu, test: LitmusTest) -> Iterator[str]:

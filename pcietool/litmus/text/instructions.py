@@ -1,6 +1,6 @@
 """The instructions of one column of a litmus test: opcodes, modifiers in any order, operands and labels.
 
-Which opcodes and modifiers there are stands in the tables at the top. Must not execute anything.
+What they stand for is in `operations`. Must not execute anything.
 """
 
 from __future__ import annotations
@@ -9,11 +9,28 @@ import operator
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TypeVar
 
-from pcietool.errors import PcietoolError
 from pcietool.litmus.text.lexer import LitmusCursor
+from pcietool.litmus.text.modifiers import Modifiers
+from pcietool.litmus.text.operations import (
+    ARITHMETIC,
+    ATOMICS,
+    BRANCHES,
+    MEMBAR_SCOPES,
+    RMW_TYPES,
+    SCOPES,
+    SEMANTICS,
+    SEMANTICS_OF,
+    TYPES,
+    VECTORS,
+    WIDE,
+    WIDEST_VECTOR,
+    Type,
+    atomic,
+)
 from pcietool.litmus.text.program import (
+    WORD,
     Arithmetic,
     Barrier,
     Branch,
@@ -23,110 +40,23 @@ from pcietool.litmus.text.program import (
     Instruction,
     Load,
     Operand,
+    Part,
     ProxyFence,
     Rmw,
     Scope,
     Store,
     WaitForCopies,
 )
+from pcietool.litmus.text.widths import Widths
 from pcietool.ptx.lexer import Token
 
 REGISTER = re.compile(r"r\d+")
-SCOPES = {"cta": Scope.CTA, "cluster": Scope.CTA, "gpu": Scope.GPU, "sys": Scope.SYS}
-MEMBAR_SCOPES = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYS}
-
-
-class Semantics(NamedTuple):
-    strong: bool
-    acquire: bool
-    release: bool
-
-
-SEMANTICS = {
-    "weak": Semantics(strong=False, acquire=False, release=False),
-    "volatile": Semantics(strong=True, acquire=False, release=False),
-    "relaxed": Semantics(strong=True, acquire=False, release=False),
-    "acquire": Semantics(strong=True, acquire=True, release=False),
-    "release": Semantics(strong=True, acquire=False, release=True),
-    "acq_rel": Semantics(strong=True, acquire=True, release=True),
-}
-"""Volatile is relaxed.sys (rule 15)."""
-SEMANTICS_OF = {
-    "ld": ("weak", "volatile", "relaxed", "acquire"),
-    "st": ("weak", "volatile", "relaxed", "release"),
-    "atom": ("relaxed", "acquire", "release", "acq_rel"),
-    "red": ("relaxed", "release"),
-}
-"""The first is the default, except that one which takes a scope must be given one; RMWs default to gpu."""
-
-
-def _divide(left: int, right: int) -> int:
-    """Towards zero, as C and PTX do."""
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
-
-
-ARITHMETIC: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": _divide,
-}
-ATOMICS: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "and": operator.and_,
-    "or": operator.or_,
-    "xor": operator.xor,
-    "exch": lambda old, new: new,
-    "cas": lambda old, new: new,
-}
-"""(what was read, the operand) -> what is written."""
-BRANCHES: dict[str, Callable[[int, int], bool]] = {
-    "beq": operator.eq,
-    "bne": operator.ne,
-    "blt": operator.lt,
-    "bgt": operator.gt,
-    "ble": operator.le,
-    "bge": operator.ge,
-}
+T = TypeVar("T")
 ZERO = Operand(None, 0)
+LARGEST_OFFSET = 64
+"""Bytes: a location has a line of its own on machines."""
 NOWHERE = -1
 """Target of a branch whose label has not been looked up yet."""
-
-
-class Modifiers:
-    """What stands behind an opcode's dots, taken piece by piece in any order."""
-
-    def __init__(self, cursor: LitmusCursor, opcode: Token) -> None:
-        self.base, *self._left = opcode.text.split(".")
-        self._cursor = cursor
-        self._opcode = opcode
-
-    def __bool__(self) -> bool:
-        return bool(self._left)
-
-    def take(self, choices: Iterable[str]) -> str | None:
-        """The one modifier of these, if it is there."""
-        found = next((name for name in choices if name in self._left), None)
-        if found is not None:
-            self._left.remove(found)
-        return found
-
-    def need(self, choices: Iterable[str], default: str | None = None) -> str:
-        choices = list(choices)
-        found = self.take(choices) or default
-        if found is None:
-            raise self.error(f"{self._opcode.text} needs one of .{', .'.join(choices)}")
-        return found
-
-    def end(self) -> None:
-        """Raises if something was not taken."""
-        if self._left:
-            raise self.error(f"{self.base} takes no .{self._left[0]}, or not together with the rest")
-
-    def error(self, message: str) -> PcietoolError:
-        return self._cursor.error(message, self._opcode)
 
 
 class Column:
@@ -135,8 +65,11 @@ class Column:
     def __init__(self, cursor: LitmusCursor, locations: dict[str, int]) -> None:
         self.registers: dict[str, int] = {}
         self.code: list[Instruction] = []
+        self.wide: set[int] = set()
+        """Registers of 64 bits, all of them once the column is finished."""
         self._cursor = cursor
         self._locations = locations
+        self._opcodes: list[Token] = []
         self._bound: set[str] = set()
         self._uses: list[Token] = []
         self._labels: dict[str, int] = {}
@@ -160,7 +93,8 @@ class Column:
             self.code.append(self._instruction())
 
     def finish(self) -> tuple[Instruction, ...]:
-        """All instructions, their branches resolved. Raises for a label or register that nothing defines."""
+        """All instructions, their branches resolved and their constants wrapped. Raises for a label or register that
+        nothing defines, and for a constant that does not fit."""
         for index, label in self._jumps:
             if label.text not in self._labels:
                 raise self._cursor.error(f"there is no label {label.text} in this column", label)
@@ -170,7 +104,9 @@ class Column:
         for use in self._uses:
             if use.text not in self._bound:
                 raise self._cursor.error(f"nothing sets register {use.text} in this thread", use)
-        return tuple(self.code)
+        widths = Widths(self._cursor, self.wide)
+        widths.widen(self.code)
+        return tuple(widths.fitted(one, opcode) for one, opcode in zip(self.code, self._opcodes, strict=True))
 
     def _instruction(self) -> Instruction:
         cursor = self._cursor
@@ -181,29 +117,82 @@ class Column:
             raise cursor.error(f"unknown opcode {modifiers.base!r}; there are: {', '.join(READERS)}", opcode)
         instruction = reader(self, modifiers)
         modifiers.end()
+        self._opcodes.append(opcode)
         text = " ".join(cursor.text[opcode.offset : cursor.peek().offset].split())
         return replace(instruction, text=text, line=cursor.line(opcode))
 
+    # Accesses
+
     def _load(self, modifiers: Modifiers) -> Instruction:
         is_bare = not modifiers
-        register = self._target()
+        cursor = self._cursor
+        count = self._count(modifiers)
+        registers = self._several(self._target, count)
+        cursor.expect(",")
         if is_bare and self._at_operand():  # `ld r0, 1` is how litmus tests write a move
-            return Arithmetic("", 0, register, operator.add, self._operand(), ZERO)
-        location = self._location()
-        return Load("", 0, location, *self._semantics(modifiers), register)
+            return Arithmetic("", 0, registers[0], operator.add, self._operand(), ZERO)
+        location, part = self._place(modifiers, count)
+        coherent = modifiers.take(("nc",)) is None
+        semantics = self._semantics(modifiers) if coherent else (*SEMANTICS["weak"], Scope.SYS)
+        self._note_width(part, *map(Operand, registers))
+        return Load("", 0, location, part, *semantics, registers, coherent)
 
     def _store(self, modifiers: Modifiers) -> Instruction:
-        location = self._location()
+        location, part = self._place(modifiers, self._count(modifiers))
         self._cursor.expect(",")
-        return Store("", 0, location, *self._semantics(modifiers), self._operand())
+        values = self._several(self._operand, part.scalars)
+        self._note_width(part, *values)
+        return Store("", 0, location, part, *self._semantics(modifiers), values)
 
     def _rmw(self, modifiers: Modifiers) -> Instruction:
         operation = modifiers.need(ATOMICS)
-        register = self._target() if modifiers.base == "atom" else None
-        location = self._location()
+        register = None
+        if modifiers.base == "atom":
+            register = self._target()
+            self._cursor.expect(",")
+        location, part = self._place(modifiers, 1, RMW_TYPES, "s32" if operation in ("min", "max") else "b32")
+        if operation in ("inc", "dec") and part.size != 4:
+            raise modifiers.error(f"{operation} has 32 bits")
         expected = self._next_operand() if operation == "cas" else None
         value = self._next_operand()
-        return Rmw("", 0, location, *self._semantics(modifiers), register, ATOMICS[operation], value, expected)
+        self._note_width(part, Operand(register), value, expected or ZERO)
+        combine = atomic(operation, Type(part.size, part.signed))
+        semantics = self._semantics(modifiers)
+        return Rmw("", 0, location, part, *semantics, operation, register, combine, value, expected)
+
+    def _place(
+        self, modifiers: Modifiers, count: int, types: Iterable[str] = tuple(TYPES), default: str = "b32"
+    ) -> tuple[int, Part]:
+        """The location, and the part of it that scalars of the type in the modifiers take."""
+        size, signed = TYPES[modifiers.take(types) or default]
+        token = self._cursor.peek()
+        location, offset = self._address()
+        if size * count > WIDEST_VECTOR:
+            raise modifiers.error(f"a vector has at most {WIDEST_VECTOR} bytes")
+        if offset % (size * count):
+            raise self._cursor.error(f"an access of {size * count} bytes stands at a multiple of that", token)
+        return location, Part(offset, size, count, signed)
+
+    def _note_width(self, part: Part, *operands: Operand) -> None:
+        if part.size == 8:
+            self.wide.update(operand.register for operand in operands if operand.register is not None)
+
+    def _count(self, modifiers: Modifiers) -> int:
+        """Scalars of a vector, or one."""
+        vector = modifiers.take(VECTORS)
+        return VECTORS[vector] if vector else 1
+
+    def _several(self, one: Callable[[], T], count: int) -> tuple[T, ...]:
+        """One, or as many as a vector has, in braces."""
+        if count == 1:
+            return (one(),)
+        self._cursor.expect("{")
+        found = [one()]
+        while len(found) < count:
+            self._cursor.expect(",")
+            found.append(one())
+        self._cursor.expect("}")
+        return tuple(found)
 
     def _fence(self, modifiers: Modifiers) -> Instruction:
         if modifiers.take(("proxy",)):
@@ -222,7 +211,7 @@ class Column:
             return WaitForCopies("", 0, self._cursor.integer(low=0), modifiers.take(("read",)) is not None)
         location = self._location()
         self._cursor.expect(",")
-        return Copy("", 0, location, *SEMANTICS["weak"], Scope.SYS, self._location())
+        return Copy("", 0, location, WORD, *SEMANTICS["weak"], Scope.SYS, self._location())
 
     def _membar(self, modifiers: Modifiers) -> Instruction:
         return Fence("", 0, True, MEMBAR_SCOPES[modifiers.need(MEMBAR_SCOPES)])
@@ -237,6 +226,11 @@ class Column:
 
     def _arithmetic(self, modifiers: Modifiers) -> Instruction:
         register = self._target()
+        self._cursor.expect(",")
+        if modifiers.take(WIDE):
+            self.wide.add(register)
+        else:
+            modifiers.take(TYPES)
         return Arithmetic("", 0, register, ARITHMETIC[modifiers.base], self._operand(), self._next_operand())
 
     def _branch(self, modifiers: Modifiers) -> Instruction:
@@ -264,17 +258,25 @@ class Column:
         token = self._cursor.expect_kind("word", "a register")
         if not REGISTER.fullmatch(token.text):
             raise self._cursor.unexpected(token, "a register such as r0")
-        self._cursor.expect(",")
         return self.bind(token.text)
 
     def _location(self) -> int:
+        """Of a whole location."""
+        location, offset = self._address()
+        if offset:
+            raise self._cursor.error("a bulk copy takes a whole location", self._cursor.peek())
+        return location
+
+    def _address(self) -> tuple[int, int]:
+        """(location, offset in bytes)."""
         bracketed = self._cursor.accept("[")
         token = self._cursor.expect_kind("word", "a memory location")
         if REGISTER.fullmatch(token.text):
             raise self._cursor.error(f"{token.text} is a register; an address must be a location's name", token)
+        offset = self._cursor.integer(0, LARGEST_OFFSET) if self._cursor.accept("+") else 0
         if bracketed:
             self._cursor.expect("]")
-        return self._locations.setdefault(token.text, len(self._locations))
+        return self._locations.setdefault(token.text, len(self._locations)), offset
 
     def _at_operand(self) -> bool:
         token = self._cursor.peek()

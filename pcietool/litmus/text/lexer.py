@@ -15,7 +15,7 @@ _TOKEN = re.compile(
       | (?P<integer> -?(?: 0[xX][0-9a-fA-F]+ | \d+ ) (?!\w) )
       | (?P<string> "[^"]*" )
       | (?P<connective> /\\ | \\/ | == | != )
-      | (?P<punctuation> [][{}(),;:|@=~] )
+      | (?P<punctuation> [][{}(),;:|@=~+] )
       | (?P<end> \Z )
       | (?P<unknown> [\s\S] )
     )""",

@@ -1,7 +1,8 @@
 """What a litmus test is once it has been read: threads of instructions, initial memory, and a question about the end.
 
 Pure data that the parser makes, the model executes and reports print. Registers and locations are numbers here;
-names stay beside them for people.
+names stay beside them for people. Values are two's complement and wrap: of 64 bits in wide registers and in accesses
+of 8 bytes, else of 32. They are written as signed numbers, those of 1 or 2 bytes as the access extends them.
 """
 
 from __future__ import annotations
@@ -35,11 +36,34 @@ class Instruction:
     line: int
 
 
+class Part(NamedTuple):
+    """Which bytes of a location an access touches: so many `scalars` of `size` bytes from byte `offset` on. A scalar of
+    less than 4 bytes fills its register up with zeros, or with its sign if it is `signed`."""
+
+    offset: int = 0
+    size: int = 4
+    scalars: int = 1
+    signed: bool = False
+
+    @property
+    def offsets(self) -> range:
+        """Of each scalar."""
+        return range(self.offset, self.end, self.size)
+
+    @property
+    def end(self) -> int:
+        return self.offset + self.size * self.scalars
+
+
+WORD = Part()
+
+
 @dataclass(frozen=True, slots=True)
 class Access(Instruction):
     """What reads or writes memory. A weak access has the scope of its own thread, as far as anybody can tell."""
 
     location: int
+    part: Part
     strong: bool
     acquire: bool
     release: bool
@@ -48,18 +72,25 @@ class Access(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Load(Access):
-    register: int
+    """One register a scalar. `coherent` is False for ld.nc: it may read anything the location has ever held."""
+
+    registers: tuple[int, ...]
+    coherent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Store(Access):
-    value: Operand
+    """One value a scalar."""
+
+    values: tuple[Operand, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rmw(Access):
     """`register` is None for `red`. Only `cas` has `expected`: it writes if that is what it reads."""
 
+    operation: str
+    """Such as "add"."""
     register: int | None
     combine: Callable[[int, int], int]
     value: Operand
@@ -68,7 +99,7 @@ class Rmw(Access):
 
 @dataclass(frozen=True, slots=True)
 class Copy(Access):
-    """A bulk copy of one location, to `location`."""
+    """A bulk copy of a whole location, to `location`."""
 
     source: int
 
@@ -109,6 +140,8 @@ class Barrier(Instruction):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(Instruction):
+    """The result has as many bits as the register."""
+
     register: int
     combine: Callable[[int, int], int]
     left: Operand
@@ -125,12 +158,14 @@ class Branch(Instruction):
 
 
 class Item(NamedTuple):
-    """Something with a value at the end: a register of a thread, or a memory location where `thread` is None."""
+    """Something with a value at the end: a register of a thread, or, where `thread` is None, the scalar at this part of
+    a memory location."""
 
     thread: int | None
     number: int
     name: str
     """Such as "P1:r0" or "x"."""
+    part: Part = WORD
 
 
 Values = Mapping[Item, int]
@@ -168,6 +203,11 @@ class LitmusThread:
     code: tuple[Instruction, ...]
     registers: tuple[str, ...]
     initial: tuple[int, ...]
+    wide: frozenset[int] = frozenset()
+    """Registers of 64 bits."""
+
+    def bits(self, register: int) -> int:
+        return 64 if register in self.wide else 32
 
 
 def common_scope(one: LitmusThread, other: LitmusThread) -> Scope:
@@ -183,8 +223,20 @@ class LitmusTest:
     description: str
     threads: tuple[LitmusThread, ...]
     locations: tuple[str, ...]
-    memory: tuple[int, ...]
+    contents: tuple[bytes, ...]
+    """What each location holds at first: little-endian, as many bytes as anything touches, at least 4."""
     question: Question
     expectation: Expectation
-    without_native_atomics: frozenset[int] = frozenset()
-    """Locations whose home has none."""
+    not_native: frozenset[tuple[int, str]] = frozenset()
+    """(location, operation of an RMW) that the location's home does not have as a native atomic."""
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """The first word of each location at first."""
+        return tuple(int.from_bytes(content[:4], "little", signed=True) for content in self.contents)
+
+
+def wrapped(value: int, bits: int) -> int:
+    """`value` as a signed number of so many bits."""
+    half = 1 << bits - 1
+    return (value + half & 2 * half - 1) - half

@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 
 from pcietool.contract.config import Config, Option
 from pcietool.errors import UsageError
-from pcietool.litmus.bounds import MAX_STATES
+from pcietool.litmus.bounds import MAX_SECONDS, MAX_STATES
 from pcietool.probes.common.options import Seed, TimeoutSeconds
 from pcietool.units import parse_count
 
 Placement = Literal["peer", "writer", "host"]
 PLACEMENTS: tuple[Placement, ...] = ("peer", "writer", "host")
-MaxStates = Annotated[int, Option("Give up beyond this many states a test.", min=1)]
 _TRIALS = "Trials"
 
 
@@ -27,7 +26,8 @@ def parse_trials(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Tests(Config):
-    """`tests`: files, directories, or starts of packaged names."""
+    """`tests`: files, directories, or starts of packaged names. `max_states` and `max_seconds` bound the search of each
+    on the model. `tear`: PTX promises no vector as a whole, and none is taken for one."""
 
     tests: Annotated[
         tuple[str, ...],
@@ -38,6 +38,12 @@ class _Tests(Config):
         ),
     ]
 
+    max_states: Annotated[int, Option("Give up beyond this many states a test.", min=1)] = MAX_STATES
+    max_seconds: Annotated[float, Option("Give up after this long a test.", above=0)] = MAX_SECONDS
+    tear: Annotated[
+        bool, Option("Take vectors for their scalars, as PTX has it. Default: whole, as on all paths measured.")
+    ] = False
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.tests:
@@ -47,8 +53,6 @@ class _Tests(Config):
 @dataclass(frozen=True, kw_only=True)
 class LitmusConfig(_Tests):
     """On the model alone."""
-
-    max_states: MaxStates = MAX_STATES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +70,6 @@ class TrialsConfig(_Tests):
             ceiling=10**12,
         ),
     ]
-    max_states: MaxStates = MAX_STATES
     place: Annotated[
         Literal["peer", "writer", "host", "all"] | None,
         Option(

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pcietool.litmus.model.search import Outcome
-from pcietool.litmus.text.cuda_source import MOST_WARPS, RMW_NAMES, gpus_of, observed_registers
-from pcietool.litmus.text.program import Access, LitmusTest, Load, Rmw, Store
+from pcietool.litmus.text.cuda_source import MOST_WARPS, gpus_of, result_rows
+from pcietool.litmus.text.program import Access, Item, LitmusTest, Load, Rmw, Store
 from pcietool.machines.base import HOST, Launch, Machine, Place, Program, on_device
 from pcietool.probes.atomics.counting import Requesters
 from pcietool.probes.atomics.word_home import Home
@@ -105,8 +105,7 @@ def not_native(machine: Machine, test: LitmusTest, places: list[Place]) -> str |
 
 
 def _is_native(home: Home, device: int, one: Rmw) -> bool:
-    operation = RMW_NAMES[one.combine]
-    return home.promises(Requesters((device,)), PTX_NAMES.get(operation, operation))
+    return home.promises(Requesters((device,)), PTX_NAMES.get(one.operation, one.operation))
 
 
 class Trials:
@@ -120,15 +119,16 @@ class Trials:
         self._crowd = Crowd.of(machine, test)
         self._turn = self._crowd.turns_a_meeting
         self._gpus = gpus_of(test)
-        self._registers = observed_registers(test)
+        self._items = test.question.items
+        self._rows = result_rows(test)
         crowd = self._crowd
         self._words = [
             machine.alloc(place, crowd.trials * WORD_STRIDE, f"words of {name}")
             for name, place in zip(test.locations, places, strict=True)
         ]
         self._results = [
-            machine.alloc(on_device(gpu), 4 * crowd.trials * max(1, len(items)), f"registers of GPU {gpu}")
-            for gpu, items in enumerate(self._registers)
+            machine.alloc(on_device(gpu), 4 * crowd.trials * max(1, _count(rows)), f"registers of GPU {gpu}")
+            for gpu, rows in enumerate(self._rows)
         ]
         meeting = [HOST if HOST in places else on_device(device) for device in _devices(test)]
         self._starts = [
@@ -159,9 +159,10 @@ class Trials:
             buffer.free()
 
     def _launch(self, trials: int, deadline_s: float) -> float:
-        for buffer, value in zip(self._words, self._test.memory, strict=True):
-            if value:
-                buffer.write(np.full(buffer.nbytes // 4, value, np.int32))
+        for buffer, content in zip(self._words, self._test.contents, strict=True):
+            if any(content):
+                of_trial = np.frombuffer(content.ljust(WORD_STRIDE, b"\0"), np.uint8)
+                buffer.write(np.tile(of_trial, buffer.nbytes // WORD_STRIDE))
             else:
                 buffer.fill(0)
         crowd = self._crowd
@@ -194,27 +195,32 @@ class Trials:
         return max(outcome.elapsed_ns.values())
 
     def _values(self, trials: int) -> np.ndarray:
-        """What the question's items were at the end of each trial: shape (items, trials), int32."""
+        """What the question's items were at the end of each trial: shape (items, trials), int64."""
         values: dict[object, np.ndarray] = {}
-        for items, results in zip(self._registers, self._results, strict=True):
-            if items:
-                rows = results.read(np.int32, len(items) * trials).reshape(len(items), trials)
-                values |= zip(items, rows, strict=True)
-        columns = [
-            self._final(item.number, trials) if item.thread is None else values[item]
-            for item in self._test.question.items
-        ]
-        return np.array(columns, np.int32).reshape(len(columns), trials)
+        for rows, results in zip(self._rows, self._results, strict=True):
+            words = results.read(np.uint32, _count(rows) * trials).reshape(_count(rows), trials)
+            for item, places in rows.items():
+                halves = np.ascontiguousarray(words[list(places)].T)
+                values[item] = halves.view(np.int64 if len(places) == 2 else np.int32)[:, 0]
+        columns = [self._final(item, trials) if item.thread is None else values[item] for item in self._items]
+        return np.array(columns, np.int64).reshape(len(columns), trials)
 
-    def _final(self, variable: int, trials: int) -> np.ndarray:
-        words = self._words[variable].read(np.int32, trials * WORD_STRIDE // 4)
-        return words[:: WORD_STRIDE // 4]
+    def _final(self, item: Item, trials: int) -> np.ndarray:
+        part = item.part
+        of_trials = self._words[item.number].read(np.uint8, trials * WORD_STRIDE).reshape(trials, WORD_STRIDE)
+        letter = "i" if part.size >= 4 else "u"
+        return np.ascontiguousarray(of_trials[:, part.offset : part.end]).view(f"{letter}{part.size}")[:, 0]
+
+
+def _count(rows: dict[Item, tuple[int, ...]]) -> int:
+    return sum(map(len, rows.values()))
 
 
 def histogram(values: np.ndarray) -> Counter[Outcome]:
-    """How often each column of `values`, shape (items, trials), int32, stands there."""
+    """How often each column of `values`, shape (items, trials), int64, stands there."""
     code = np.zeros(values.shape[1], np.int64)
     for row in values:  # equal columns so far have equal codes
-        _, code = np.unique(code << 32 | row.view(np.uint32), return_inverse=True)
+        _, numbers = np.unique(row, return_inverse=True)
+        _, code = np.unique(code << 32 | numbers, return_inverse=True)
     _, first, counts = np.unique(code, return_index=True, return_counts=True)
     return Counter({tuple(values[:, at].tolist()): int(n) for at, n in zip(first, counts, strict=True)})

@@ -1,22 +1,28 @@
-"""Which outcomes of a litmus test PTX allows: every execution that the memory model has, and what the test expects.
+"""Which outcomes of a litmus test PTX allows, and what the test expects: executions of the memory model, its axioms
+where the model has gaps, and states from which no end can be reached.
 
-Without a machine: nothing here is timed, and no GPU is asked; `litmus_trials` does that. A search that its bound ended
-is never taken for a proof.
+Without a machine: nothing here is timed, and no GPU is asked; `trials` does that. A search that its bound ended is
+never taken for a proof.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
-from pcietool.litmus.describe import interleaving, outcome_text
-from pcietool.litmus.explore import Exploration, explore
-from pcietool.litmus.gaps import gaps
+from pcietool.litmus.axioms.decide import MOST_CANDIDATES
+from pcietool.litmus.axioms.words import execution_text
+from pcietool.litmus.describe import interleaving, outcome_text, stuck
+from pcietool.litmus.explore import explore
+from pcietool.litmus.model.search import Bounds
 from pcietool.litmus.text.library import find, load
-from pcietool.litmus.text.program import LitmusTest, Verdict
-from pcietool.probes.litmus.config import LitmusConfig
+from pcietool.litmus.text.program import LitmusTest
+from pcietool.litmus.threads import MAX_STEPS
+from pcietool.litmus.verdict import STOPPED, Answer, answer
+from pcietool.probes.litmus.config import LitmusConfig, TrialsConfig
 from pcietool.units import count
 
 NAME = "litmus"
@@ -31,6 +37,10 @@ MACHINE = {
 """What stands in the result where other commands describe GPUs and links."""
 
 
+PROGRESS_S = 2.0
+"""From one line of progress to the next."""
+
+
 def run(config: LitmusConfig, observer: Observer) -> ProbeResult:
     """One row a test. Raises ConfigError, before anything is explored, for tests that are not there or broken."""
     tests = [(path, load(path)) for path in find(config.tests)]
@@ -40,10 +50,10 @@ def run(config: LitmusConfig, observer: Observer) -> ProbeResult:
     statuses = []
     for path, test in tests:
         observer.progress(f"{test.name}, {path}")
-        found = explore(test, config.max_states)
-        status, reason = judge(found)
+        answered = answered_by_model(test, config, observer)
+        status, reason = judge(answered)
         statuses.append(status)
-        result.rows.append(model_row(path, found, status, reason))
+        result.rows.append(model_row(path, answered, status, reason))
     result.status = max(statuses, key=list(Status).index)
     result.verdict = _summary(result.rows)
     result.reason = complaint(result.rows)
@@ -51,43 +61,60 @@ def run(config: LitmusConfig, observer: Observer) -> ProbeResult:
     return result
 
 
-def verdict_of(found: Exploration) -> Verdict:
-    """Whether the question's proposition can come true."""
-    if found.sought:
-        return "allowed"
-    return "forbidden" if found.complete else "undecided"
+def answered_by_model(test: LitmusTest, config: LitmusConfig | TrialsConfig, observer: Observer) -> Answer:
+    """Says now and then how far it is."""
+    of_model = Bounds(
+        config.max_states, MAX_STEPS, seconds=config.max_seconds, progress=told(f"{test.name}: {{}} states", observer)
+    )
+    of_axioms = Bounds(
+        MOST_CANDIDATES,
+        seconds=config.max_seconds,
+        progress=told(f"{test.name}: {{}} candidates for an execution by the axioms", observer),
+    )
+    return answer(explore(test, of_model, config.tear), of_axioms)
 
 
-def judge(found: Exploration) -> tuple[Status, str | None]:
-    """What the exploration means for a test that expects something; the reason if that is not a pass."""
+def told(text: str, observer: Observer, clock: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
+    """Tells the observer a number, in this text, but not too often."""
+    due = clock() + PROGRESS_S
+
+    def progress(number: int) -> None:
+        nonlocal due
+        if clock() >= due:
+            due = clock() + PROGRESS_S
+            observer.progress(text.format(count(number)))
+
+    return progress
+
+
+def judge(answered: Answer) -> tuple[Status, str | None]:
+    """What the answer means for a test that expects something; the reason if that is not a pass."""
+    found, verdict = answered.found, answered.verdict
     expected = found.test.expectation
-    verdict = verdict_of(found)
-    if found.hung and not expected.hangs:
-        return Status.HANG, "a barrier is never completed"
-    if not found.outcomes and not found.hung and found.complete:
-        return Status.HANG, "no execution ends"
+    if found.hang is not None and not expected.hangs:
+        state = found.hang[-1].state if found.hang else found.model.start()
+        return Status.HANG, f"an execution never ends: {'; '.join(stuck(found.model, state))}"
     if verdict == "undecided":
-        reason = f"not found in {count(found.states)} states, which proves nothing; raise --max-states"
-        return (Status.ERROR if expected.verdict else Status.WARN), reason
-    if verdict == "forbidden" and (expected.verdict != verdict or not expected.stated) and gaps(found.test):
-        return Status.WARN, f"not found, but the model does not show all of {', '.join(gaps(found.test))}"
-    if expected.verdict is None:
-        return Status.INFO, None
-    if verdict != expected.verdict:
+        return (Status.ERROR if expected.verdict else Status.WARN), f"undecided: {answered.reason}"
+    if expected.verdict not in (None, verdict):
         return Status.FAIL, f"{verdict}, though the test says {expected.verdict}"
+    if found.stopped and not found.hung:
+        reason = f"{count(found.states)} states do not tell whether every execution ends; {STOPPED[found.stopped]}"
+        return (Status.ERROR if expected.hangs else Status.WARN), reason
     if expected.hangs and not found.hung:
         return Status.FAIL, "no execution hangs, though the test says so"
-    return Status.PASS, None
+    return (Status.INFO if expected.verdict is None else Status.PASS), None
 
 
-def model_row(path: Path, found: Exploration, status: Status, reason: str | None) -> Row:
+def model_row(path: Path, answered: Answer, status: Status, reason: str | None) -> Row:
     """What the model says of one test."""
+    found = answered.found
     test = found.test
     sought = found.sought
     return {
         "test": test.name,
         "file": path.name,
-        "verdict": verdict_of(found),
+        "verdict": answered.verdict,
         "expected": _expected(test),
         "status": status.value,
         "failed": None if reason is None else f"{test.name}: {reason}",
@@ -98,8 +125,10 @@ def model_row(path: Path, found: Exploration, status: Status, reason: str | None
         "states": found.states,
         "complete": found.complete,
         "hung_states": found.hung,
-        "gaps": gaps(test),
-        "interleaving": _evidence(found, status),
+        "gaps": list(answered.gaps),
+        "by_axioms": answered.decision is not None,
+        "interleaving": _evidence(answered),
+        "hanging": [] if found.hang is None else interleaving(found.model, found.hang),
     }
 
 
@@ -108,11 +137,12 @@ def _expected(test: LitmusTest) -> str | None:
     return f"{verdict}, hangs" if test.expectation.hangs else verdict
 
 
-def _evidence(found: Exploration, status: Status) -> list[str]:
-    """The shortest execution found that does what was asked for, or that hangs."""
-    if found.hang is not None and (status is Status.HANG or not found.sought):
-        return interleaving(found.model, found.hang)
-    paths = [found.outcomes[outcome] for outcome in found.sought]
+def _evidence(answered: Answer) -> list[str]:
+    """The shortest execution found that does what was asked for."""
+    found, decision = answered.found, answered.decision
+    if decision and decision.execution:
+        return execution_text(found.test, decision.execution)
+    paths = [found.execution(outcome) for outcome in found.sought]
     return interleaving(found.model, min(paths, key=len)) if paths else []
 
 
@@ -125,7 +155,9 @@ def _summary(rows: Sequence[Row]) -> str:
     agreement = f", {agreeing} of {len(expecting)} as expected" if expecting else ""
     tests = "1 test" if len(rows) == 1 else f"{len(rows)} tests"
     extent = "every execution explored" if all(row["complete"] for row in rows) else "not every execution explored"
-    return f"{tests}{agreement}: {counts}; {extent}, {count(sum(row['states'] for row in rows))} states"
+    asked = sum(row["by_axioms"] for row in rows)
+    axioms = f"; axioms asked for {asked}" if asked else ""
+    return f"{tests}{agreement}: {counts}; {extent}, {count(sum(row['states'] for row in rows))} states{axioms}"
 
 
 def complaint(rows: Sequence[Row]) -> str | None:

@@ -13,24 +13,22 @@ from pathlib import Path
 
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.litmus.describe import outcome_text
-from pcietool.litmus.explore import Exploration, explore
-from pcietool.litmus.gaps import gaps
+from pcietool.litmus.explore import is_sought
 from pcietool.litmus.model.search import Outcome
-from pcietool.litmus.text.cuda_source import LARGEST, SMALLEST, cuda_source, gpus_of, has_loop, inexpressible
+from pcietool.litmus.text.cuda_source import cuda_source, gpus_of, has_loop, inexpressible
 from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.parse import parse_litmus
 from pcietool.litmus.text.program import LitmusTest
+from pcietool.litmus.verdict import Answer, verdict_on
 from pcietool.machines.base import Machine, Program
 from pcietool.probes.common.checks import check
 from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import no_access
 from pcietool.probes.litmus.config import Placement, TrialsConfig
 from pcietool.probes.litmus.machine import Trials, homes, not_native
-from pcietool.probes.litmus.probe import NAME, complaint, judge, model_row, verdict_of
+from pcietool.probes.litmus.probe import NAME, answered_by_model, complaint, judge, model_row
 from pcietool.units import count
 
-NOT_SHOWN = "not shown for its gaps"
-"""What the model calls forbidden, though it does not show all that PTX allows."""
 CONTROL_TRIALS = 4096
 CONTROL = """PTX overlap
 {{ x=0; }}
@@ -48,7 +46,7 @@ class Prepared:
     """A test as the model found it, and as the machine runs it."""
 
     path: Path
-    found: Exploration
+    answered: Answer
     program: Program | None
     """None: `reason`."""
     reason: str | None
@@ -73,7 +71,7 @@ def _run(
         for path, test in tests:
             observer.progress(f"{placement}: {test.name}")
             if path not in prepared:
-                prepared[path] = _prepare(machine, path, test, config)
+                prepared[path] = _prepare(machine, path, test, config, observer)
             result.rows.append(_row(machine, prepared[path], placement, config))
         result.status, result.verdict, result.reason = summary(result.rows)
 
@@ -92,31 +90,29 @@ def _method(placement: Placement) -> str:
     )
 
 
-def _prepare(machine: Machine, path: Path, test: LitmusTest, config: TrialsConfig) -> Prepared:
-    found = explore(test, config.max_states)
-    reason = _why_not(machine, found)
-    return Prepared(path, found, None if reason else machine.load_text(path.name, cuda_source(test)), reason)
+def _prepare(machine: Machine, path: Path, test: LitmusTest, config: TrialsConfig, observer: Observer) -> Prepared:
+    answered = answered_by_model(test, config, observer)
+    reason = _why_not(machine, test)
+    return Prepared(path, answered, None if reason else machine.load_text(path.name, cuda_source(test)), reason)
 
 
-def _why_not(machine: Machine, found: Exploration) -> str | None:
+def _why_not(machine: Machine, test: LitmusTest) -> str | None:
     """Why this machine cannot run the test, wherever its variables lie."""
-    needed, there = len(gpus_of(found.test)), len(machine.devices)
-    if reason := inexpressible(found.test):
+    needed, there = len(gpus_of(test)), len(machine.devices)
+    if reason := inexpressible(test):
         return reason
-    if machine.backend == "cuda" and has_loop(found.test):
+    if machine.backend == "cuda" and has_loop(test):
         return "has a loop, which may block; runs on the model and emulated only"
     if needed > there:
         return f"needs {needed} GPUs and there {'is one' if there == 1 else f'are {there}'}"
-    if any(not SMALLEST <= value <= LARGEST for outcome in found.outcomes for value in outcome):
-        return "ends with a value that does not fit 32 bits"
     return None
 
 
 def _row(machine: Machine, prepared: Prepared, placement: Placement, config: TrialsConfig) -> Row:
-    found = prepared.found
-    test = found.test
-    status, fault = judge(found)
-    row = model_row(prepared.path, found, status, fault) | {
+    answered = prepared.answered
+    test = answered.found.test
+    status, fault = judge(answered)
+    row = model_row(prepared.path, answered, status, fault) | {
         "place": placement,
         "seed": config.seed,
         "trials": None,
@@ -138,7 +134,7 @@ def _row(machine: Machine, prepared: Prepared, placement: Placement, config: Tri
     trials = Trials(machine, test, prepared.program, places, config.seed)
     counts, elapsed_ns = trials.run(config.trials, config.timeout_s)
     trials.free()
-    return row | judged(found, counts, doubt) | {"elapsed_us": elapsed_ns / 1e3, "reason": doubt}
+    return row | judged(answered, counts, doubt) | {"elapsed_us": elapsed_ns / 1e3, "reason": doubt}
 
 
 # -- what it means ----------------------------------------------------------------------------------------------------
@@ -153,8 +149,8 @@ def summary(rows: Sequence[Row]) -> tuple[Status, str, str | None]:
     if not ran:
         return status, "nothing ran", next(row["reason"] for row in rows)
     texts = []
-    for verdict in ("allowed", "forbidden", "undecided", NOT_SHOWN):
-        group = [row for row in ran if _kind(row) == verdict]
+    for verdict in ("allowed", "forbidden", "undecided"):
+        group = [row for row in ran if row["verdict"] == verdict]
         if group:
             texts.append(f"{sum(row['seen'] > 0 for row in group)} of {len(group)} {verdict}")
     tests = "1 test" if len(ran) == 1 else f"{len(ran)} tests"
@@ -163,38 +159,26 @@ def summary(rows: Sequence[Row]) -> tuple[Status, str, str | None]:
     return status, text, complaint(rows)
 
 
-def _kind(row: Row) -> str:
-    """The verdict, unless it is one that the model's gaps leave open."""
-    is_open = row["verdict"] == "forbidden" and row["gaps"] and row["expected"] != "forbidden"
-    return NOT_SHOWN if is_open else str(row["verdict"])
-
-
-def is_forbidden(found: Exploration, outcome: Outcome) -> bool:
-    """Whether PTX does not allow it. What falls into a gap of the model is only known from who wrote the test."""
-    if outcome in found.outcomes or not found.complete:
-        return False
-    expected = found.test.expectation
-    return not gaps(found.test) or (
-        expected.stated and expected.verdict == "forbidden" and _is_sought(found.test, outcome)
-    )
-
-
-def judged(found: Exploration, counts: Counter[Outcome], not_native: str | None) -> Row:
+def judged(answered: Answer, counts: Counter[Outcome], not_native: str | None) -> Row:
     """The part of a row that says what was seen. `not_native`: why the model's promise does not hold here."""
+    found, verdict = answered.found, answered.verdict
     trials = count(counts.total())
-    seen = sum(number for outcome, number in counts.items() if _is_sought(found.test, outcome))
-    forbidden = [outcome for outcome in sorted(counts) if is_forbidden(found, outcome)]
-    status, fault = judge(found)
+    seen = sum(number for outcome, number in counts.items() if is_sought(found.test, outcome))
+    verdicts = {outcome: verdict_on(answered, outcome) for outcome in sorted(counts)}
+    forbidden = [outcome for outcome, one in verdicts.items() if one == "forbidden"]
+    status, fault = judge(answered)
     note = None
     if forbidden:
         which = ", ".join(f"{outcome_text(found, outcome)} {_times(counts[outcome])}" for outcome in forbidden)
         note = f"forbidden: {which}"
         status = max(status, Status.INFO if not_native else Status.FAIL, key=_severity)
         fault = fault if not_native else f"{note} of {trials}"
-    elif seen and verdict_of(found) != "allowed":
-        note = "seen, though the model does not show it"
-        status = max(status, Status.INFO, key=_severity)
-    elif not seen and verdict_of(found) != "forbidden":
+    elif seen and verdict == "undecided":
+        expected = found.test.expectation
+        is_wrong = expected.stated and expected.verdict == "forbidden"
+        note = f"seen, {'though the test says forbidden' if is_wrong else 'and undecided'}"
+        status = max(status, Status.FAIL if is_wrong else Status.INFO, key=_severity)
+    elif not seen and verdict != "forbidden":
         note = f"not seen in {trials}"
         status = max(status, Status.INFO, key=_severity)
     return {
@@ -206,18 +190,14 @@ def judged(found: Exploration, counts: Counter[Outcome], not_native: str | None)
         "outcomes": [
             {
                 "text": outcome_text(found, outcome),
-                "sought": _is_sought(found.test, outcome),
-                "shown_by_model": outcome in found.outcomes,
+                "sought": is_sought(found.test, outcome),
+                "verdict": verdicts.get(outcome, "allowed"),
                 "count": counts[outcome],
             }
             for outcome in sorted(found.outcomes.keys() | counts.keys())
         ],
         "note": note,
     }
-
-
-def _is_sought(test: LitmusTest, outcome: Outcome) -> bool:
-    return test.question.proposition(dict(zip(test.question.items, outcome, strict=True)))
 
 
 def _times(number: int) -> str:
@@ -236,7 +216,7 @@ def _control(machine: Machine, placement: Placement, config: TrialsConfig) -> Ro
     trials = Trials(machine, test, program, homes(test, placement), config.seed)
     counts, _ = trials.run(CONTROL_TRIALS, config.timeout_s)
     trials.free()
-    lost = sum(number for outcome, number in counts.items() if _is_sought(test, outcome))
+    lost = sum(number for outcome, number in counts.items() if is_sought(test, outcome))
     text = (
         f"a load and a store by each of two threads lost an increment in {count(lost)} of {count(CONTROL_TRIALS)}"
         " trials"

@@ -52,11 +52,41 @@ def test_a_wrong_expectation_is_exit_code_3(wrong: Path) -> None:
     assert "wrong: allowed, though the test says forbidden" in words(done.stdout)
 
 
-def test_a_bound_that_ends_the_search_is_exit_code_1() -> None:
-    done = litmus("mp-release.sys-acquire.sys-gpus", "--max-states", "2")
+@pytest.mark.parametrize("bound", [("--max-states", "30"), ("--max-seconds", "0.001")])
+def test_a_bound_that_ends_the_search_is_exit_code_1(tmp_path: Path, bound: tuple[str, str]) -> None:
+    path = tmp_path / "counts.litmus"
+    path.write_text(
+        "PTX counts\n{ x=0; }\nP0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\nLC00: st.weak x, r0 | ld.weak r0, x ;\n"
+        "add r0, r0, 1 | ;\ngoto LC00 | ;\n~exists (P1:r0 = -1)\n"
+    )
+    done = litmus(str(path), *bound)
     assert done.returncode == 1
-    assert "which proves nothing; raise --max-states" in words(done.stdout)
-    assert "; not every execution explored" in words(done.stdout)
+    assert f"counts: undecided: not found in {'31' if bound[1] == '30' else ''}" in words(done.stdout)
+    assert f"which proves nothing; raise {bound[0]} (loops may take more turns" in words(done.stdout)
+    assert "1 undecided; not every execution explored" in words(done.stdout)
+
+
+def test_what_never_ends_is_exit_code_4_and_can_be_followed(tmp_path: Path) -> None:
+    path = tmp_path / "gone.litmus"
+    path.write_text(
+        "PTX gone\n{ x=0; }\nP0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\nL: ld.relaxed.sys r0, x | st.relaxed.sys x, 1 ;\n"
+        "bne r0, 1, L | st.relaxed.sys x, 2 ;\nexists (P0:r0 = 1)\n"
+    )
+    done = litmus(str(path), "--trace")
+    assert done.returncode == 4
+    assert "HANG" in done.stdout
+    assert "gone: an execution never ends: P0: looks for ever: ld.relaxed.sys r0, x -> 2" in words(done.stdout)
+    assert "  an execution that never ends:\n    1  P1: st.relaxed.sys x, 1\n" in done.stdout
+
+
+def test_a_vector_is_torn_if_asked_to(tmp_path: Path) -> None:
+    path = tmp_path / "vector.litmus"
+    path.write_text(
+        "PTX vector\n{ x=0; }\nP0@cta 0,gpu 0 | P1@cta 0,gpu 1 ;\n"
+        "st.v2.u32 x, {1, 1} | ld.v2.u32 {r0, r1}, x ;\nexists (P1:r0 != P1:r1)\n"
+    )
+    assert "forbidden" in litmus(str(path)).stdout
+    assert "allowed" in litmus(str(path), "--tear").stdout
 
 
 @pytest.mark.parametrize("json_option", ["-", "FILE"])

@@ -12,6 +12,7 @@ from pcietool.machines.base import Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import ptx_program
 from tests.emulator.litmus_kernels import lines_of
+from tests.litmus.litmus_texts import of_whole_words
 
 GPUS = 4
 REGISTERS = 8
@@ -35,10 +36,14 @@ FABRIC = native_fabric()
 def is_straight(test: LitmusTest) -> bool:
     """Accesses and fences alone, and no stores of computed values."""
     code = [one for thread in test.threads for one in thread.code]
-    return all(isinstance(one, Load | Store | Rmw | Fence) for one in code) and all(
-        one.value.register is None and (isinstance(one, Store) or one.expected is None)
-        for one in code
-        if isinstance(one, Store | Rmw)
+    stored = [one.values[0] for one in code if isinstance(one, Store)]
+    rmws = [one for one in code if isinstance(one, Rmw)]
+    constant = all(value.register is None for value in (*stored, *(rmw.value for rmw in rmws)))
+    return (
+        constant
+        and of_whole_words(test)
+        and all(isinstance(one, Load | Store | Rmw | Fence) for one in code)
+        and not any(rmw.expected for rmw in rmws)
     )
 
 

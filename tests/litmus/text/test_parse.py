@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pcietool.errors import ConfigError
+from pcietool.litmus.text.operations import ATOMICS
 from pcietool.litmus.text.parse import parse_litmus
 from pcietool.litmus.text.program import (
     Arithmetic,
@@ -138,8 +139,11 @@ def test_bulk_copies() -> None:
 
 def test_a_location_without_native_atomics() -> None:
     test = parse_litmus(one_column("st.weak y, 1", init="x=0; y=3 without native atomics;"))
-    assert (test.memory, test.without_native_atomics) == ((0, 3), frozenset({1}))
-    assert not parse_litmus(MP).without_native_atomics
+    assert (test.memory, {location for location, _ in test.not_native}) == ((0, 3), {1})
+    assert {operation for _, operation in test.not_native} == set(ATOMICS)
+    assert not parse_litmus(MP).not_native
+    some = parse_litmus(one_column("st.weak x, 1", init="x=0 without native min, xor;"))
+    assert some.not_native == {(0, "min"), (0, "xor")}
 
 
 @pytest.mark.parametrize(
