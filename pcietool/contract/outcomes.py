@@ -64,6 +64,16 @@ class Hang:
     """Only the emulator can prove a deadlock; empty elsewhere."""
 
 
+Effect = Literal["old value", "either value", "none"]
+"""Of two unordered accesses: a read got a value that was no longer the newest; which value is read, or stays, depends
+on who comes first; or neither in this run: the values are the same, or a write came after a read."""
+EFFECTS: Mapping[Effect, str] = {
+    "old value": "an old value was read",
+    "either value": "which value it is depends on who comes first",
+    "none": "no value depended on it in this run",
+}
+
+
 @dataclass(frozen=True)
 class UnorderedAccess:
     """Two accesses to the same bytes, one of them a write, that no synchronisation orders, in random memory order."""
@@ -83,6 +93,17 @@ class UnorderedAccess:
     by_source: str
     count: int
     """How often this pair of instructions."""
+    effect: Effect = "either value"
+    """What it made of the run, at its gravest."""
+    mend: str = ""
+    """What would order the two."""
+
+    def __str__(self) -> str:
+        which = "read, not ordered after the write" if self.kind == "read" else "written, not ordered after the access"
+        return (
+            f"{self.address} {which} of {self.by} ({self.by_source}): GPU {self.device} block {self.block} thread"
+            f" {self.thread}, {self.source}; {self.count} times; {EFFECTS[self.effect]}; mend: {self.mend}"
+        )
 
 
 @dataclass(frozen=True)

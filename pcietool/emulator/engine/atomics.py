@@ -49,7 +49,7 @@ class Atomics:
         op, address, b, c = request
         thread.poll_loop = None
         if address & SHARED_WINDOW:
-            return thread.block.modify_shared(op, address, b, c)
+            return self.order.modify_shared(thread, op, address, b, c)
         where = self.engine.memory.find(address, op.size)
         device = thread.block.device
         start = self.engine.now + thread.lag

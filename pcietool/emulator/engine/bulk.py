@@ -46,15 +46,15 @@ class Bulk:
         thread.lag += self.issue
         return self.engine.go_on(thread)
 
-    def _shared_part(self, block: Block, offset: int, nbytes: int) -> memoryview:
-        shared = block.shared[1]
+    @staticmethod
+    def _check_shared(block: Block, offset: int, nbytes: int) -> None:
+        size = len(block.shared[1])
         if offset % ALIGNMENT or nbytes % ALIGNMENT:
             raise EmulationError(
                 f"bulk copy of {nbytes} bytes at offset {offset} of shared memory: make both multiples of {ALIGNMENT}"
             )
-        if offset + nbytes > len(shared):
-            raise EmulationError(f"bulk copy of {nbytes} bytes at offset {offset} of {len(shared)} bytes shared memory")
-        return shared[offset : offset + nbytes]
+        if offset + nbytes > size:
+            raise EmulationError(f"bulk copy of {nbytes} bytes at offset {offset} of {size} bytes shared memory")
 
     def _global_part(self, address: int, nbytes: int) -> Place:
         segment, offset = self.memory.find(address, ALIGNMENT)
@@ -68,7 +68,7 @@ class Bulk:
     def _store(self, thread: Thread, op: Op, to: int, source: int, nbytes: int) -> None:
         """Shared to global memory. The source is read when the copy starts: who changes it later has waited for the
         read, or has a race that no order would mend."""
-        data = bytes(self._shared_part(thread.block, source, nbytes))
+        self._check_shared(thread.block, source, nbytes)
         segment, offset = self._global_part(to, nbytes)
         device = thread.block.device
         start = self.engine.now + thread.lag
@@ -84,6 +84,7 @@ class Bulk:
         group = thread.groups[-1]
         group.read, group.done = max(group.read, read), max(group.done, done)
         group.copies.append(self.order.begin_copy(thread, op))
+        data = self.order.read_shared(thread.block, source, nbytes, group.copies[-1])
         self.engine.at(landed, self.engine.land, (op, (segment, offset), data), group.copies[-1])
 
     def _wait(self, thread: Thread, allowed: int, *, read_only: bool) -> Any:
@@ -93,7 +94,8 @@ class Bulk:
         until = max((group.read if read_only else group.done for group in waited), default=0.0)
         if not read_only:
             thread.groups = thread.groups[len(waited) :]
-            self.order.take(thread, [self.order.copy_done(copy) for group in waited for copy in group.copies])
+        learn = self.order.copy_read if read_only else self.order.copy_done
+        self.order.take(thread, [learn(copy) for group in waited for copy in group.copies])
         start = self.engine.now + thread.lag + self.issue
         thread.lag = 0.0
         self.engine.at(max(start, until), self.engine.resume, thread)
@@ -102,7 +104,7 @@ class Bulk:
     def _load(self, thread: Thread, op: Op, to: int, source: int, nbytes: int, barrier: int) -> None:
         """Global to shared memory; its bytes complete on the mbarrier."""
         block = thread.block
-        self._shared_part(block, to, nbytes)
+        self._check_shared(block, to, nbytes)
         segment, offset = self._global_part(source, nbytes)
         start = self.engine.now + thread.lag
         if segment.device == block.device.index:
@@ -115,7 +117,7 @@ class Bulk:
 
     def _arrived(self, copy: tuple[Block, int, Place, int, Stamp], barrier: MBarrier) -> None:
         block, to, (segment, offset), nbytes, stamp = copy
-        block.shared[1][to : to + nbytes] = self.order.read_bytes(segment, offset, nbytes, stamp)
+        self.order.write_shared(block, to, self.order.read_bytes(segment, offset, nbytes, stamp), stamp)
         barrier.given.append(self.order.copy_done(stamp))
         barrier.transfer -= nbytes
         self._complete(barrier)

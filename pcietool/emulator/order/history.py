@@ -32,6 +32,15 @@ def overlap(a: int, b: int) -> bool:
     return a >> 4 < (b >> 4) + (b & 15) and b >> 4 < (a >> 4) + (a & 15)
 
 
+def pieces(offset: int, nbytes: int) -> Iterator[tuple[int, int]]:
+    """(offset, bytes) of the part of each location that these bytes cover."""
+    at, end = offset, offset + nbytes
+    while at < end:
+        size = min(end, (at // LOCATION_BYTES + 1) * LOCATION_BYTES) - at
+        yield at, size
+        at += size
+
+
 class Access(NamedTuple):
     """One read or write: by whom, in which epoch, how, and by which instruction (or, of the host, by what)."""
 
@@ -55,10 +64,10 @@ class Access(NamedTuple):
 
 class Message:
     """One store. `visible_ns`: from when on each GPU sees it, or nothing if all do at once; `settled_ns`: from when on
-    all do. `value`: of the whole location. `access` is None for what was there before the launch. `together`: all
-    messages of a vector that is seen as a whole."""
+    all do. `value`: of the whole location, and `changed` the bits that differ from before. `access` is None for what
+    was there before the launch. `together`: all messages of a vector that is seen as a whole."""
 
-    __slots__ = ("access", "piece", "rank", "settled_ns", "sources", "together", "value", "visible_ns")
+    __slots__ = ("access", "changed", "piece", "rank", "settled_ns", "sources", "together", "value", "visible_ns")
 
     def __init__(
         self, rank: int, value: int, piece: int, access: Access | None, visible_ns: Sequence[float], sources: Sources
@@ -70,6 +79,7 @@ class Message:
         self.visible_ns = visible_ns
         self.settled_ns = max(visible_ns, default=0.0)
         self.sources = sources
+        self.changed = 0
         self.together: Sequence[Message] = ()
 
     def is_visible(self, device: int, now: float) -> bool:
@@ -77,8 +87,16 @@ class Message:
 
     def part(self, piece: int) -> int:
         """The value of one piece of the location."""
-        shift = (piece >> 4) % LOCATION_BYTES * 8
-        return self.value >> shift & (1 << (piece & 15) * 8) - 1
+        return _part(self.value, piece)
+
+    def changes(self, piece: int) -> bool:
+        """Did the store change what is in this piece?"""
+        return _part(self.changed, piece) != 0
+
+
+def _part(value: int, piece: int) -> int:
+    shift = (piece >> 4) % LOCATION_BYTES * 8
+    return value >> shift & (1 << (piece & 15) * 8) - 1
 
 
 class Location:
@@ -103,6 +121,15 @@ class Location:
             or message.is_visible(device, now)
             or observer.knows(access.agent, access.epoch)
         )
+
+    def choices(self, observer: Observer, piece: int) -> list[Message]:
+        """The newest message, and all older ones that are remembered, down to what this agent must see."""
+        found = []
+        for message in self._from_newest(piece):
+            found.append(message)
+            if message.access is None or observer.knows(message.access.agent, message.access.epoch):
+                break
+        return found
 
     def latest(self, piece: int) -> Message:
         return next(self._from_newest(piece))

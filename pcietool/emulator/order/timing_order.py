@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from pcietool.contract.outcomes import UnorderedAccess
-from pcietool.emulator.engine.threads import Thread
+from pcietool.emulator.engine.threads import Block, Thread
 from pcietool.emulator.memory import Place, Segment, Writer
 from pcietool.emulator.ops import Op, Stamp, Write
 from pcietool.emulator.order.views import NOTHING, View
@@ -57,6 +57,17 @@ class TimingOrder:
         """The first half of a read-modify-write: what it reads, and the stamp that its write lands with."""
         return self.peek(thread, op, place), thread.writer
 
+    # -- shared memory, where the engine is asked for it ---------------------------------------------------------------
+
+    def load_shared(self, thread: Thread, op: Op, address: int) -> Any:
+        return thread.block.load_shared(op, address)
+
+    def store_shared(self, thread: Thread, op: Op, address: int, value: Any) -> None:
+        thread.block.store_shared(op, address, value)
+
+    def modify_shared(self, thread: Thread, op: Op, address: int, b: int, c: int) -> int:
+        return thread.block.modify_shared(op, address, b, c)
+
     # -- copies, and agents that are no threads -----------------------------------------------------------------------
 
     def begin_copy(self, thread: Thread, op: Op, barrier: int | None = None) -> Stamp:
@@ -66,6 +77,18 @@ class TimingOrder:
     def copy_done(self, stamp: Stamp) -> View:
         """For those who wait for the copy."""
         return NOTHING
+
+    def copy_read(self, stamp: Stamp) -> View:
+        """For those who wait only until it has read its source, in shared memory."""
+        return NOTHING
+
+    def read_shared(self, block: Block, offset: int, nbytes: int, stamp: Stamp) -> bytes:
+        """A copy reads its source."""
+        return bytes(block.shared[1][offset : offset + nbytes])
+
+    def write_shared(self, block: Block, offset: int, data: bytes, stamp: Stamp) -> None:
+        """A copy arrives."""
+        block.shared[1][offset : offset + len(data)] = data
 
     def outside(self, name: str, device: int, *, strong: bool) -> Stamp:
         """A write that no thread makes: of the host, or of a copy engine. A strong one releases to the whole system."""

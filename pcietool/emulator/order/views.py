@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pcietool.emulator.memory import Writer
+from pcietool.ptx.model import Instruction
 
 Sources = Mapping[tuple[int, "Agent"], "View"]
 """By scope and agent: who synchronises with that agent in that scope has seen this view."""
@@ -25,6 +26,8 @@ class Agent:
     name: str
     writer: Writer
     epoch: int = 1
+    copies: bool = False
+    """Is it a thread's bulk copies?"""
 
     def contains(self, other: Agent, scope: int) -> bool:
         """Is the other inside this agent's scope? `scope`: one of ops.SCOPES."""
@@ -36,19 +39,30 @@ class View:
     """What was known at one moment. Never changed: whoever learns more gets another view.
 
     `clock`: by agent number, the last epoch whose accesses all come before. `seen`: by piece of memory, the rank of the
-    latest message that was observed there. `proxied`: what the async proxy knows of it.
+    latest message that was observed there. `proxied`: what the async proxy knows of it where it accesses global
+    memory, and `shared_proxied` where it accesses shared memory.
     """
 
     clock: dict[int, int]
     seen: dict[int, int]
-    proxied: View | None
+    proxied: View | None = None
+    shared_proxied: View | None = None
 
-    def fenced(self) -> View:
-        """The same, all of it known to the async proxy."""
-        return View(self.clock, self.seen, View(self.clock, self.seen, None))
+    def fenced(self, fence: Instruction | None = None) -> View:
+        """The same, all of it known to the async proxy, or as much as this proxy fence tells it."""
+        all_of_it = View(self.clock, self.seen)
+        leaves_out = fence.has if fence is not None else lambda *names: False
+        if leaves_out("mbarrier_init"):
+            return self
+        return View(
+            self.clock,
+            self.seen,
+            self.proxied if leaves_out("shared::cta") else all_of_it,
+            self.shared_proxied if leaves_out("global") else all_of_it,
+        )
 
 
-NOTHING = View({}, {}, None)
+NOTHING = View({}, {})
 
 
 def join(views: Iterable[View]) -> View:
@@ -57,10 +71,12 @@ def join(views: Iterable[View]) -> View:
     if len(distinct) < 2:
         return distinct[0] if distinct else NOTHING
     proxied = [view.proxied for view in distinct if view.proxied is not None]
+    shared = [view.shared_proxied for view in distinct if view.shared_proxied is not None]
     return View(
         _latest([view.clock for view in distinct]),
         _latest([view.seen for view in distinct]),
         join(proxied) if proxied else None,
+        join(shared) if shared else None,
     )
 
 
@@ -162,7 +178,7 @@ def meet(observers: Iterable[Observer], given: Iterable[View] = ()) -> View:
             if seen.get(piece, -1) < rank:
                 seen[piece] = rank
         observer.newly_seen = {}
-    view = View(clock, seen, joined.proxied)
+    view = View(clock, seen, joined.proxied, joined.shared_proxied)
     for observer in observers:
         observer.view = view
     return view

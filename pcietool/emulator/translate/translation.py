@@ -52,16 +52,24 @@ SINK = "_"
 class Translation:
     """One function. `polls`: number of the wait loop by id() of its polls; `read`: registers that any instruction uses;
     `inline_weak`: weak accesses to memory of the thread's own device need no engine; `inline_shared`: nor do accesses
-    to shared memory. `constants` are what the generated code refers to by name."""
+    to shared memory; `inline_local`: local memory may be used, which explored states do not hold. `constants` are what
+    the generated code refers to by name."""
 
     def __init__(
-        self, function: Function, polls: dict[int, int], read: Set[str], inline_weak: bool, inline_shared: bool
+        self,
+        function: Function,
+        polls: dict[int, int],
+        read: Set[str],
+        inline_weak: bool,
+        inline_shared: bool,
+        inline_local: bool,
     ) -> None:
         self.function = function
         self.polls = polls
         self.read = read
         self.inline_weak = inline_weak
         self.inline_shared = inline_shared
+        self.inline_local = inline_local
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Python variable by register."""

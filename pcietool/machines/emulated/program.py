@@ -30,7 +30,8 @@ class EmulatedProgram(Program):
         self.module = parse(ptx)
         self.order = order
         self.lowered = {
-            name: lower(function, inline_weak=order == "timing") for name, function in self.module.entries.items()
+            name: lower(function, inline_weak=order == "timing", inline_shared=order == "timing")
+            for name, function in self.module.entries.items()
         }
         self._explored: dict[str, Lowered] = {}
 
@@ -42,5 +43,7 @@ class EmulatedProgram(Program):
     def explored(self, name: str) -> Lowered:
         """The kernel without any access in place, for exploring."""
         if name not in self._explored:
-            self._explored[name] = lower(self.lowered[name].function, inline_weak=False, inline_shared=False)
+            self._explored[name] = lower(
+                self.lowered[name].function, inline_weak=False, inline_shared=False, inline_local=False
+            )
         return self._explored[name]

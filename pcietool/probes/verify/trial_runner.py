@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.machines.base import CopyStream, Machine
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
@@ -74,7 +73,7 @@ class TrialRunner:
                 if outcome.hang.limit == "host join timeout":
                     return report  # nothing can be read
             report.findings += entry.wrong_data(trial, report)
-            report.findings += [Finding("unordered", _text(access)) for access in outcome.unordered]
+            report.findings += [Finding("unordered", str(access)) for access in outcome.unordered]
             if not outcome.hang:
                 report.findings += wrong_slots(entry, trial)
             report.findings += memory.damaged_guards()
@@ -85,11 +84,3 @@ class TrialRunner:
 
     def free(self) -> None:
         self.world.free()
-
-
-def _text(access: UnorderedAccess) -> str:
-    which = "read, not ordered after the write" if access.kind == "read" else "written, not ordered after the access"
-    return (
-        f"{access.address} {which} of {access.by} ({access.by_source}): GPU {access.device} block {access.block} thread"
-        f" {access.thread}, {access.source}; {access.count} times"
-    )
