@@ -188,19 +188,21 @@ def load(t: Translation, i: Instruction) -> Iterator[str]:
         return
     destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
     registers = [d.name for d in destinations if isinstance(d, Register)]
-    access = _Access.of(t, i, Code.LOAD, i.operands[1], returns=not t.read.isdisjoint(registers))
+    returns = not t.read.isdisjoint(registers)
+    access = _Access.of(t, i, Code.LOAD, i.operands[1], returns=returns)
     if len(registers) != access.count * access.parts:
         raise t.unknown(i, "destination")
     elements = ", ".join(f"m[i+{n}]" if n else "m[i]" for n in range(access.count))
     for which, located, part in access.each():
         targets = ", ".join(t.register(name) for name in registers[which])
+        request = f"{targets} = " * returns + f"yield ({access.op}, a)"
         yield from located
         if access.near:
             yield f"{targets} = {elements}"
         elif access.asks:
-            yield f"{targets} = yield ({access.op}, a)"
+            yield request
         else:
-            yield f"if {part.elsewhere}: {targets} = yield ({access.op}, a)"
+            yield f"if {part.elsewhere}: {request}"
             yield f"else: {access.index}; {targets} = {elements}"
     if i.type[0] == "s":
         yield from (extension for name in registers for extension in extend_sign(t, name, access.size * 8))

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from pcietool.emulator.memory import views_of
 from pcietool.emulator.ops import Code, located
 from pcietool.emulator.translate import arithmetic, floats
+from pcietool.emulator.translate.accesses import NEAR, near_memory, vector_length
 from pcietool.emulator.translate.control_flow import (
     Block,
     Case,
@@ -34,7 +35,7 @@ from pcietool.emulator.translate.polls import wait_loops
 from pcietool.emulator.translate.translation import Translation
 from pcietool.errors import EmulationError, PtxError
 from pcietool.ptx.declarations import end_of
-from pcietool.ptx.model import Function, Instruction
+from pcietool.ptx.model import TYPE_BYTES, Function, Instruction
 
 SHARED_WINDOW = 1 << 62
 """Added to a shared address to make it generic; no allocation ever has this bit."""
@@ -71,12 +72,14 @@ class Lowered:
     def error_at(self, thread: object, generator: ThreadGenerator, error: Exception) -> EmulationError:
         """The same error with the thread and the instruction that made it."""
         line = generator.gi_frame.f_lineno if generator.gi_frame is not None else 0
+        what = str(error) if isinstance(error, EmulationError) else "access beyond the end of an allocation"
         traceback = error.__traceback__
         while traceback is not None:  # where the generator itself raised, its frame is already gone
             if traceback.tb_frame.f_code is generator.gi_code:
                 line = traceback.tb_lineno
+                if isinstance(error, IndexError):
+                    what = beyond(self.instructions[line], traceback.tb_frame.f_locals)
             traceback = traceback.tb_next
-        what = str(error) if isinstance(error, EmulationError) else "access beyond the end of an allocation"
         where = f" at {located(self.instructions[line])}" if line in self.instructions else ""
         return EmulationError(f"{thread}, kernel {self.function.name}: {what}{where}")
 
@@ -99,6 +102,18 @@ def constant_memory(function: Function) -> bytearray:
 
 def misaligned(address: int, nbytes: int, memory: str) -> None:
     raise EmulationError(f"misaligned {nbytes} byte access to {memory} memory at offset {address}")
+
+
+def beyond(i: Instruction, variables: Mapping[str, Any]) -> str:
+    """What an access in place did that was outside its memory: generated code has the address in `a`, and the memory
+    in `m`, whose elements end where no whole one fits."""
+    nbytes = TYPE_BYTES[i.type] * vector_length(i)
+    offset, length = variables["a"] & 0xFFFFFFFF, variables["m"].nbytes
+    where = f"{NEAR[near]} memory" if (near := near_memory(i)) else "an allocation of its own GPU"
+    if offset >> 31:
+        return f"{nbytes} byte access {(1 << 32) - offset} bytes before the start of {where}"
+    distance = offset + nbytes - length
+    return f"{nbytes} byte access at offset {offset} of {where}, {distance} bytes beyond its end at {length}"
 
 
 def trap() -> None:

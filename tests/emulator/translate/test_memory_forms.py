@@ -251,3 +251,44 @@ extern "C" __global__ void own(Watch*, const u64* input, u64* output) {
     buffers[0].write(np.arange(4, dtype=np.uint64))
     run(machine, machine.load_text("volatile.cu", text).kernel("own"), buffers, 4)
     assert buffers[1].read(np.uint64, 4).tolist() == [4030211, 4031201, 4130201, 14030201]
+
+
+SHARED = ".shared .align 16 .b8 space[40]; .local .align 16 .b8 own[24];"
+OUTSIDE = {
+    "ld.shared.u32 %r1, [space+40];": "4 byte access at offset 40 of shared memory, 4 bytes beyond its end at 40",
+    "st.shared.u8 [space+50], 1;": "1 byte access at offset 50 of shared memory, 11 bytes beyond its end at 40",
+    "ld.shared.v2.u64 {%rd1, %rd2}, [space+32];": "16 byte access at offset 32 of shared memory, 8 bytes beyond",
+    "atom.shared.add.u64 %rd1, [space+48], 1;": "8 byte access at offset 48 of shared memory, 16 bytes beyond its end",
+    "st.local.u32 [own+28], 1;": "4 byte access at offset 28 of local memory, 8 bytes beyond its end at 24",
+    "ld.shared.u32 %r1, [space-4];": "4 byte access 4 bytes before the start of shared memory",
+    "ld.global.u32 %r1, [%b+8];": "4 byte access at offset 8 of an allocation of its own GPU, 8 bytes beyond",
+    "st.volatile.global.u8 [%b+4], 1;": "1 byte access at offset 4 of 'outputs' (GPU 0), which is only 4 bytes long",
+    "ld.volatile.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a+8];": "misaligned 16 byte access at offset 8 of 'inputs'",
+    "ld.volatile.global.v2.u32 {%r1, %r2}, [%a+28];": "misaligned 8 byte access at offset 28 of 'inputs'",
+    "ld.volatile.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a+32];": "16 byte access at offset 32 of 'inputs'",
+    "ld.shared.u32 %r1, [space+2];": "misaligned 4 byte access to shared memory at offset 2",
+}
+
+
+@pytest.mark.parametrize("access", OUTSIDE)
+def test_an_access_outside_is_an_error(emulated: EmulatedMachine, access: str) -> None:
+    """It names the thread, the line, which memory, and how far."""
+    with pytest.raises(EmulationError) as error:
+        run_ptx(emulated, f"mov.u32 %r1, 0;\n{access}\nret;", (0,) * 8, registers=SHARED)
+    message = str(error.value)
+    assert OUTSIDE[access] in message
+    assert "GPU 0 block 0 thread 0, kernel k" in message
+    assert access.rstrip(";") in message
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "ld.shared.u64 %rd1, [space+32];",
+        "st.local.v2.u32 [own+16], {%r1, %r1};",
+        "st.volatile.global.u8 [%b+3], 1;",
+        "ld.volatile.global.v4.u32 {%r1, %r2, %r3, %r4}, [%a+16];",
+    ],
+)
+def test_the_last_bytes_are_inside(emulated: EmulatedMachine, access: str) -> None:
+    run_ptx(emulated, f"mov.u32 %r1, 0; {access} ret;", (0,) * 8, registers=SHARED)
