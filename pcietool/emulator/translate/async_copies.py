@@ -16,6 +16,8 @@ SHARED = frozenset({"shared", "shared::cta", "shared::cluster"})
 
 def copy(t: Translation, i: Instruction) -> Iterator[str]:
     """cp.async.bulk between shared and global memory, without tensor maps."""
+    if i.has("reduce"):
+        raise t.unknown(i, "cp.reduce, a copy that adds to what is there,")
     if not i.has("async") or not i.has("bulk"):
         raise t.unknown(i, f"copy .{'.'.join(i.modifiers)}")
     if i.has("commit_group", "wait_group"):

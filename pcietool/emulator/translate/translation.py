@@ -52,7 +52,8 @@ SINK = "_"
 class Translation:
     """One function. `polls`: number of the wait loop by id() of its polls; `read`: registers that any instruction uses;
     `inline_weak`: weak accesses to memory of the thread's own device need no engine; `inline_shared`: nor do accesses
-    to shared memory; `inline_local`: local memory may be used, which explored states do not hold. `constants` are what
+    to shared memory; `inline_local`: local memory may be used, and an instruction may ask several
+    times, neither of which explored states hold. `constants` are what
     the generated code refers to by name."""
 
     def __init__(

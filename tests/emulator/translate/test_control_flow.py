@@ -181,6 +181,10 @@ UNKNOWN = {
     "redux of a type it has not": ("redux.sync.and.u32 %r1, %r2, -1;", r"form redux\.sync\.and\.u32"),
     "wide access": ("ld.global.v8.u64 {%a, %a, %a, %a, %a, %a, %a, %a}, [%a];", "64 byte access"),
     "wide access to shared memory": ("ld.shared.v4.u64 {%a, %a, %a, %a}, [%r1];", "32 byte access"),
+    "bulk reduction": (
+        "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%a], [%r1], 16;",
+        "cp.reduce, a copy that adds to what is there",
+    ),
     "fence of some memory": (
         "fence.acquire.sync_restrict::shared::cluster.cluster;",
         r"fence of some memory only \(\.sync_restrict, for clusters\)",

@@ -8,10 +8,10 @@ import pytest
 from pcietool.emulator.ops import SCOPES
 from pcietool.emulator.translate.accesses import CACHE_HINTS, SEMANTICS, SPACES, VECTORS
 from pcietool.emulator.translate.isa import expand
-from pcietool.errors import EmulationError
+from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.base import Buffer, Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
-from tests.emulator.emulated_programs import run, run_ptx
+from tests.emulator.emulated_programs import ptx_program, run, run_ptx
 from tests.emulator.translate.instruction_cases import CONSTRAINTS, FOLDER, HEAD, Case, read_cases, register_type
 
 PLACES = {
@@ -292,3 +292,25 @@ def test_an_access_outside_is_an_error(emulated: EmulatedMachine, access: str) -
 )
 def test_the_last_bytes_are_inside(emulated: EmulatedMachine, access: str) -> None:
     run_ptx(emulated, f"mov.u32 %r1, 0; {access} ret;", (0,) * 8, registers=SHARED)
+
+
+def test_an_mbarrier_counts_several_arrivals_at_once(emulated: EmulatedMachine) -> None:
+    body = """mbarrier.init.shared.b64 [space], 3;
+        mbarrier.arrive.shared::cta.b64 %rd1, [space], 2;
+        mbarrier.test_wait.acquire.cta.shared::cta.b64 %p1, [space], %rd1;
+        mbarrier.arrive.release.cta.shared::cta.b64 _, [space];
+        mbarrier.try_wait.parity.acquire.cta.shared::cta.b64 %p2, [space], 0, 1000;
+        selp.u32 %r1, 1, 0, %p1; selp.u32 %r2, 1, 0, %p2;
+        st.global.v2.u32 [%b], {%r1, %r2}; ret;"""
+    assert run_ptx(emulated, body, outputs=2, registers=SHARED).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "instruction", ["ld.global.v4.b64 {%rd1, %rd2, %rd3, %rd4}", "atom.global.add.v2.f32 {%r1, %r2}"]
+)
+def test_what_asks_several_times_is_not_explored(instruction: str) -> None:
+    """But it runs in random order."""
+    values = ", {%r1, %r2}" * instruction.startswith("atom")
+    program = ptx_program(f"mov.u32 %r1, 0; mov.u32 %r2, 0; {instruction}, [%a]{values}; ret;", "random")
+    with pytest.raises(PtxError, match=" here in "):
+        program.explored("k")
