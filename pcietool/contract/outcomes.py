@@ -62,6 +62,8 @@ class Hang:
     dropped_records: int = 0
     proof: tuple[BlockedThread, ...] = ()
     """Only the emulator can prove a deadlock; empty elsewhere."""
+    running: tuple[BlockedThread, ...] = ()
+    """Threads that the host's deadline stopped as they ran on, then those that wait; known on the emulator only."""
 
 
 Effect = Literal["old value", "either value", "none"]

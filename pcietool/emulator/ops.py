@@ -33,12 +33,26 @@ SCOPES: Mapping[str, int] = {"cta": 0, "cluster": 0, "gpu": 1, "sys": 2}
 """How far each reaches."""
 
 
+@dataclass(frozen=True)
+class Poll:
+    """One load that polls in wait loop number `loop`."""
+
+    loop: int
+    carried: tuple[str, ...]
+    """Registers that decide, beside what the loads of a turn return, where the turn leads. Two turns that begin here
+    with the same values there, and see the same, are the same, but for timers and what counts turns."""
+    alone: bool
+    """Is it all that the loop looks at?"""
+
+
 @dataclass(slots=True, eq=False)
 class Op:
     """One memory or synchronisation instruction.
 
-    `size` bytes an element, `count` elements. `scope` is one of SCOPES. `poll` numbers the wait loop that a
-    load belongs to (None: not polled). `returns`: somebody reads the result. `modify(old, b, c)` is an RMW's new value.
+    `size` bytes an element, `count` elements. `scope` is one of SCOPES. `poll` numbers the wait loop that a load
+    belongs to (None: not polled), `carried` the variables of its thread that decide where a turn of that loop leads,
+    `alone` that the loop looks at nothing else. `returns`: somebody reads the result. `modify(old, b, c)` is an RMW's
+    new value.
     """
 
     code: int
@@ -50,6 +64,8 @@ class Op:
     release: bool = False
     scope: int = 2
     poll: int | None = None
+    carried: tuple[str, ...] = ()
+    alone: bool = True
     returns: bool = False
     modify: Callable[[int, int, int], int] | None = None
     kind: str = ""

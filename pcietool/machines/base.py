@@ -24,6 +24,8 @@ from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.ptx.model import Parameter
 
 Backend = Literal["cuda", "emulated"]
+JOIN_MARGIN_S = 2.0
+"""How long after a round's deadline, by which its kernels should have ended, the host gives up."""
 WORD_BYTES = 4
 """What host agents and copy streams write."""
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, TypeAlias
 
-from pcietool.emulator.engine.events import EventQueue
+from pcietool.emulator.engine.events import Event, EventQueue
 from pcietool.emulator.engine.threads import BLOCKED, Parked, Thread
 from pcietool.emulator.fabric.fabric import Fabric
 from pcietool.emulator.memory import Memory
@@ -99,6 +99,15 @@ class Core(EventQueue):
         self.live -= 1
         self.order.end(thread)
 
+    def is_next_step(self, event: Event) -> bool:
+        return _is_of_a_thread(event[1])
+
+    def abandon(self) -> None:
+        """Whoever still lives, and whatever is on its way, is no more."""
+        self.forget_all()
+        self.watched.clear()
+        self.live = 0
+
     # -- memory -----------------------------------------------------------------------------------------------------
 
     def land(self, write: Write, stamp: Stamp) -> None:
@@ -131,7 +140,7 @@ class Core(EventQueue):
 
     def park(self, thread: Thread, period: float) -> None:
         """All words that the thread's wait loop looks at are watched from now on; its next look is pending."""
-        for address, poll in thread.polls.items():
+        for (_, address), poll in thread.polls.items():
             parked = Parked(thread, address, poll, period)
             thread.parked.append(parked)
             self.watched.setdefault(address >> GRANULE, []).append(parked)
@@ -150,17 +159,24 @@ class Core(EventQueue):
             if not watching:
                 del self.watched[granule]
         thread.parked.clear()
-        op, address, sample = thread.pending
-        value, asked, _, place = thread.polls[address]
+        request, sample = thread.pending
+        value, asked, op, place = thread.polls[request]
         device, home = thread.block.device.index, place[0].device
         way = self.half_l2 if home == device else self.fabric.routes[device, home].read_latency
         served = parked.at + way
         if served < time and parked.period > 0:
             served += ceil((time - served) / parked.period) * parked.period
         served = max(time, served - (parked.at - asked))
-        thread.polls[address] = (value, served - way, op, place)
-        self.at(served, sample, (thread, op, address), place)
+        thread.polls[request] = (value, served - way, op, place)
+        self.at(served, sample, (thread, request), place)
 
     def parked_threads(self) -> dict[Thread, Parked]:
         """One parked poll of each thread that has any."""
         return {parked.thread: parked for watched in self.watched.values() for parked in watched}
+
+
+def _is_of_a_thread(what: Any) -> bool:
+    """Is it a thread, or does it begin with one?"""
+    if isinstance(what, tuple | dict):
+        return bool(what) and _is_of_a_thread(next(iter(what)))
+    return isinstance(what, Thread)

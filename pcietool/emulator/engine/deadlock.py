@@ -1,4 +1,5 @@
-"""Proves a deadlock: nothing is on its way any more, so what each remaining thread waits for can never come.
+"""Proves a deadlock: nothing is on its way any more, so what each remaining thread waits for can never come. Or says
+where threads are that run on.
 
 Must only describe; ending the run is the machine's business.
 """
@@ -6,19 +7,41 @@ Must only describe; ending the run is the machine's business.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from pcietool.contract.outcomes import BlockedThread
 from pcietool.emulator.engine.core import Core
-from pcietool.emulator.engine.grids import LaunchQueue
-from pcietool.emulator.engine.threads import Block
+from pcietool.emulator.engine.grids import Grid, LaunchQueue
+from pcietool.emulator.engine.threads import Block, Thread
 from pcietool.emulator.memory import Place, Writer
 from pcietool.emulator.ops import Write, located
 
 
 def proved(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread, ...]:
-    """Every thread that waits: first for a link on which nothing moves, then at a word nobody will write, then at a
-    barrier somebody will not reach."""
-    polling = [
+    """Every thread that waits: first for a link on which nothing moves, then at a word nobody will write, then for
+    another thread, or for a place on its GPU."""
+    grids = [device.grid for device in devices if device.grid]
+    blocks = [block for grid in grids for block in grid.running]
+    stuck = [*_unanswered(blocks, engine.stuck), *_undelivered(engine, engine.stuck)] if engine.stuck else []
+    gathering = [blocked for block in blocks for blocked in _gathering(block)]
+    return _sorted(stuck, _polling(engine), gathering, _not_started(grids))
+
+
+def running(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread, ...]:
+    """Who still runs, then who waits."""
+    grids = [device.grid for device in devices if device.grid]
+    blocks = [block for grid in grids for block in grid.running]
+    gathering = [blocked for block in blocks for blocked in _gathering(block)]
+    spinning = [_at(thread, "still runs when the host's deadline ends the round") for thread in _free(blocks)]
+    return _sorted(spinning, _polling(engine), gathering, _not_started(grids))
+
+
+def _sorted(*groups: Iterable[BlockedThread]) -> tuple[BlockedThread, ...]:
+    return tuple(w for group in groups for w in sorted(group, key=lambda w: (w.device, w.block, w.thread)))
+
+
+def _polling(engine: Core) -> list[BlockedThread]:
+    return [
         BlockedThread(
             *parked.thread.writer,
             source=parked.op.where(),
@@ -29,26 +52,40 @@ def proved(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread,
         for watched in engine.watched.values()
         for parked in watched
     ]
-    blocks = [block for device in devices if device.grid for block in device.grid.running]
-    gathering = [blocked for block in blocks for blocked in _gathering(block)]
-    stuck = [*_unanswered(blocks, engine.stuck), *_undelivered(engine, engine.stuck)] if engine.stuck else []
-    return tuple(
-        w for group in (stuck, polling, gathering) for w in sorted(group, key=lambda w: (w.device, w.block, w.thread))
-    )
 
 
-def _unanswered(blocks: Iterable[Block], link: str) -> Iterator[BlockedThread]:
-    """Threads that wait for no other thread: what remains is an answer over the link."""
+def _free(blocks: Iterable[Block]) -> Iterator[Thread]:
+    """Threads that have not ended and wait for no other thread."""
     for block in blocks:
         waiting = {thread for barrier in block.barriers.values() for thread in barrier.waiting}
         waiting |= {thread for barrier in block.mbarriers.values() for thread in barrier.waiting}
         waiting |= {thread for lanes in block.warps.values() for thread in lanes}
         for thread in block.threads:
-            if thread.generator.gi_frame is None or thread.parked or thread in waiting:
-                continue
-            instruction = block.lowered.instruction_at(thread.generator)
-            source = "its start" if instruction is None else located(instruction)
-            yield BlockedThread(*thread.writer, source, f"waits for an answer over {link}", None, None)
+            if thread.generator.gi_frame is not None and not thread.parked and thread not in waiting:
+                yield thread
+
+
+def _at(thread: Thread, what: str, value: int | None = 0) -> BlockedThread:
+    instruction = thread.block.lowered.instruction_at(thread.generator)
+    source = "its start" if instruction is None else located(instruction)
+    return BlockedThread(*thread.writer, source, f"kernel {thread.block.lowered.function.name} {what}", value, None)
+
+
+def _unanswered(blocks: Iterable[Block], link: str) -> Iterator[BlockedThread]:
+    """Threads that wait for no other thread: what remains is an answer over the link."""
+    for thread in _free(blocks):
+        yield replace(_at(thread, "", None), address=f"waits for an answer over {link}")
+
+
+def _not_started(grids: Iterable[Grid]) -> Iterator[BlockedThread]:
+    """The first block of each grid that finds no place."""
+    for grid in grids:
+        if grid.next_block < grid.spec.blocks:
+            what = (
+                f"kernel {grid.spec.lowered.function.name}: {len(grid.running)} blocks hold all places that"
+                f" {grid.spec.blocks - grid.next_block} others wait for"
+            )
+            yield BlockedThread(grid.device.index, grid.next_block, 0, "its start", what, len(grid.running), None)
 
 
 def _undelivered(engine: Core, link: str) -> Iterator[BlockedThread]:
@@ -78,4 +115,9 @@ def _gathering(block: Block) -> Iterator[BlockedThread]:
         missing = f"{mbarrier.pending} arrivals and {mbarrier.transfer} bytes are missing"
         what = f"mbarrier at offset {offset} of shared memory: {missing}"
         for thread in mbarrier.waiting:
-            yield BlockedThread(*thread.writer, "mbarrier.try_wait", what, mbarrier.phase, None)
+            yield replace(_at(thread, ""), address=what, value=mbarrier.phase)
+    for (warp, mask, op), lanes in block.warps.items():
+        absent = mask & block.warp_alive[warp] & ~sum(1 << (thread.tid & 31) for thread in lanes)
+        what = f"{op.instruction.opcode} of lanes {mask:#010x} of warp {warp}: lanes {absent:#010x} have not arrived"
+        first = min(lanes, key=lambda thread: thread.tid)  # for all that wait there
+        yield BlockedThread(*first.writer, op.where(), what, len(lanes), None)

@@ -47,6 +47,11 @@ class LaunchQueue(GpuState):
             self.grid = Grid(self, self.waiting.popleft())
             self.grid.fill()
 
+    def abandon(self) -> None:
+        """What runs or waits is no more."""
+        self.waiting.clear()
+        self.grid = None
+
     def grid_ended(self) -> None:
         """A grid ends when its last store is acknowledged."""
         self.ended_ns = max(self.engine.now, self.acknowledged)

@@ -17,6 +17,8 @@ BLOCKED: Final = object()
 """A handler's answer when the thread goes on later."""
 Poll = tuple[Any, float, Op, Place]
 """What a poll saw last: (value, when it was asked, by which load, where)."""
+Look = tuple[Op, int]
+"""By which load, at which address: a load as a thread asks for it."""
 WarpKey = tuple[int, int, Op]
 """A warp operation in progress: (warp, mask of its lanes, operation)."""
 
@@ -32,7 +34,7 @@ class Group:
 
 @dataclass(slots=True, eq=False)
 class Thread:
-    """`lag`: ns it has run ahead of the clock. `polls`: what the wait loop `poll_loop` saw last, by address."""
+    """`lag`: ns it has run ahead of the clock. `polls`: what the wait loop `poll_loop` saw last."""
 
     block: Block
     tid: int
@@ -42,10 +44,14 @@ class Thread:
     send: Callable[[Any], tuple[Any, ...]] = field(init=False)
     lag: float = 0.0
     poll_loop: int | None = None
-    polls: dict[int, Poll] = field(default_factory=dict)
+    polls: dict[Look, Poll] = field(default_factory=dict)
+    states: dict[Look, tuple[Any, ...]] = field(default_factory=dict)
+    """What it carried when it looked last, where that matters."""
+    unabridged: int = 0
+    """So many looks are made before it may be parked again."""
     parked: list[Parked] = field(default_factory=list)
-    pending: tuple[Op, int, Callable[[Any, Any], None]] = field(init=False)
-    """What a parked thread goes on with: the load, its address, and the event that serves it."""
+    pending: tuple[Look, Callable[[Any, Any], None]] = field(init=False)
+    """What a parked thread goes on with: a load, and the event that serves it."""
     observer: Observer = field(init=False)
     """What it has seen; only in random memory order."""
     steps_left: int = -1
@@ -59,6 +65,12 @@ class Thread:
     def start(self, generator: ThreadGenerator) -> None:
         self.generator = generator
         self.send = generator.send
+
+    def state(self, op: Op) -> tuple[Any, ...]:
+        """What it carries at this load."""
+        frame = self.generator.gi_frame
+        assert frame is not None
+        return tuple(map(frame.f_locals.__getitem__, op.carried))
 
     def error(self, error: Exception) -> EmulationError:
         """The same error with the thread, and the instruction at which it is."""

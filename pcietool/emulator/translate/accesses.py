@@ -122,6 +122,7 @@ class _Access:
         if parts > 2 or (parts > 1 and (is_near(i) or not t.inline_local)):
             raise t.unknown(i, f"a {nbytes} byte access{' here' * (parts == 2)}")
         count = nbytes // size // parts
+        poll = t.polls.get(id(i)) if parts == 1 else None
         op = t.op(
             i,
             code,
@@ -131,7 +132,9 @@ class _Access:
             acquire=i.has("acquire"),
             release=i.has("release"),
             scope=scope_of(i, "sys"),
-            poll=t.polls.get(id(i)) if parts == 1 else None,
+            poll=poll and poll.loop,
+            carried=tuple(map(t.register, poll.carried)) if poll else (),
+            alone=poll is None or poll.alone,
             returns=returns,
         )
         near = "" if is_shared(i) and not t.inline_shared else near_memory(i)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
-from pcietool.emulator.ops import Op
+from pcietool.emulator.ops import Op, Poll
 from pcietool.errors import PtxError
 from pcietool.ptx.model import TYPE_BYTES, Address, Function, Immediate, Instruction, Negated, Operand, Register, Symbol
 from pcietool.ptx.registers import registers_in
@@ -50,7 +50,7 @@ SINK = "_"
 
 
 class Translation:
-    """One function. `polls`: number of the wait loop by id() of its polls; `read`: registers that any instruction uses;
+    """One function. `polls`: what polls in a wait loop, by id(); `read`: registers that any instruction uses;
     `inline_weak`: weak accesses to memory of the thread's own device need no engine; `inline_shared`: nor do accesses
     to shared memory; `inline_local`: local memory may be used, and an instruction may ask several
     times, neither of which explored states hold. `constants` are what
@@ -59,7 +59,7 @@ class Translation:
     def __init__(
         self,
         function: Function,
-        polls: dict[int, int],
+        polls: Mapping[int, Poll],
         read: Set[str],
         inline_weak: bool,
         inline_shared: bool,

@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 
 from pcietool.contract.outcomes import Hang, Outcome
 from pcietool.errors import DriverError
-from pcietool.machines.base import HostAgent
+from pcietool.machines.base import JOIN_MARGIN_S, HostAgent
 from pcietool.machines.cuda.agents import AgentThread
 from pcietool.machines.cuda.copies import CopyQueue
 from pcietool.machines.cuda.gpu import WatchedGpu
 
-JOIN_MARGIN_S = 2.0
 _BUSY_POLL_S = 0.002
 _POLL_INTERVAL_S = 50e-6
 

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from pcietool.compiler import compile_source
-from pcietool.contract.outcomes import BlockedThread, Hang, Outcome
-from pcietool.emulator.engine.deadlock import proved
+from pcietool.contract.outcomes import Hang, Outcome
 from pcietool.emulator.engine.grids import LaunchQueue, resident_blocks
 from pcietool.emulator.engine.threads import GridSpec
 from pcietool.emulator.engine.trace import EventTrace, TracedEngine
@@ -28,6 +27,7 @@ from pcietool.errors import EmulationError, UsageError
 from pcietool.machines.allocation import Allocation
 from pcietool.machines.arguments import bit_patterns
 from pcietool.machines.base import (
+    JOIN_MARGIN_S,
     Backend,
     Buffer,
     CopyStream,
@@ -41,6 +41,7 @@ from pcietool.machines.base import (
 )
 from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.emulated.copies import start_copies
+from pcietool.machines.emulated.ending import Ending, run_to_the_end
 from pcietool.machines.emulated.memory import EmulatedAllocation
 from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
@@ -233,7 +234,8 @@ class EmulatedMachine(Machine):
             start_copies(engine, self._gpus[stream.device], stream.steps, began + engine.gpu.launch_ns.value, gap_ns)
             for stream in copy_streams
         ]
-        proof = self._run_to_the_end()
+        join_ns = engine.now + engine.gpu.launch_ns.value + (deadline_s + JOIN_MARGIN_S) * 1e9
+        ending = run_to_the_end(engine, self._states, join_ns)
         elapsed = {
             device: state.ended_ns - (state.started_ns or 0.0)
             for device, state in ((device, self._states[self._gpus[device]]) for device in used)
@@ -242,7 +244,7 @@ class EmulatedMachine(Machine):
         engine.now = max([engine.now, *(time for time in ended if time < inf)])
         return Outcome(
             elapsed,
-            self._hang(proof),
+            self._hang(ending),
             tuple(agent["ended_ns"] - began for agent in agents),
             tuple(span.ended_ns - span.started_ns for span in copying),
             engine.order.unordered(),
@@ -274,40 +276,20 @@ class EmulatedMachine(Machine):
             watch.write(fresh_watch(deadline_s, records.address))
             records.fill(0)
 
-    def _run_to_the_end(self) -> tuple[BlockedThread, ...]:
-        """Runs all events. When only parked threads remain nothing can wake them: that proves the deadlock, time
-        jumps to the deadline, and the kernels give up by themselves."""
-        engine = self.engine
-        proof: tuple[BlockedThread, ...] = ()
-        engine.drain()
-        while engine.live:
-            proof = proof or proved(engine, self._states)
-            parked = engine.parked_threads()
-            deadline = min((thread.block.deadline_ns for thread in parked), default=None)
-            if deadline is None or deadline == inf:
-                break  # nobody has a deadline: on hardware only the host's join timeout ends this
-            engine.now = max(engine.now, deadline + 1)
-            for thread, poll in parked.items():
-                if thread.block.deadline_ns <= engine.now:
-                    engine.unpark(thread, poll, engine.now)
-            engine.drain()
-        engine.forget_alarms()
-        if engine.never:  # threads may have ended whose stores are still on their way
-            proof = proof or proved(engine, self._states)
-        return proof
-
-    def _hang(self, proof: tuple[BlockedThread, ...]) -> Hang | None:
+    def _hang(self, ending: Ending) -> Hang | None:
         watches = [watch.read(WATCH)[0] for watch in self._watches]
         records = tuple(
             record
             for watch, buffer in zip(watches, self._records, strict=True)
             for record in decode_records(buffer.read(RECORD), int(watch["records_taken"]))
         )
-        stuck = bool(self.engine.live or self.engine.never)
-        if not stuck and not any(watch["gave_up"] for watch in watches):
+        if not ending.stuck and not any(watch["gave_up"] for watch in watches):
             return None
         dropped = sum(max(0, int(watch["records_taken"]) - MAX_RECORDS) for watch in watches)
-        return Hang("host join timeout" if stuck else "device deadline", records, dropped, proof)
+        limit: Literal["host join timeout", "device deadline"] = (
+            "host join timeout" if ending.stuck else "device deadline"
+        )
+        return Hang(limit, records, dropped, ending.proof, ending.running)
 
     def _program(self, kernel: Kernel) -> EmulatedProgram:
         assert isinstance(kernel.program, EmulatedProgram)

@@ -34,7 +34,7 @@ def finished(outcome: Outcome, during: str) -> Outcome:
 def stopped(result: ProbeResult, hung: Hung) -> ProbeResult:
     """The result of a probe as far as it came; its first line names the slot, what was wanted and what came."""
     hang = hung.hang
-    first = next(iter(_first_missing(hang.records) or hang.records or hang.proof), None)
+    first = next(iter(_first_missing(hang.records) or hang.records or hang.proof or hang.running), None)
     return replace(
         result,
         status=Status.HANG,
@@ -45,6 +45,7 @@ def stopped(result: ProbeResult, hung: Hung) -> ProbeResult:
             "records": [asdict(record) for record in hang.records],
             "dropped_records": hang.dropped_records,
             "proof": [asdict(blocked) for blocked in hang.proof],
+            "running": [asdict(blocked) for blocked in hang.running],
         },
     )
 
