@@ -14,7 +14,7 @@ MISSING = "-"
 
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 _COUNT = re.compile(r"(\d{1,18})\s*([KMG]?)", re.IGNORECASE | re.ASCII)
-_SIZE = re.compile(r"(\d+)\s*([KMGT]?)(?:i?B)?", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,18})\s*([KMGT]?)(?:i?B)?", re.IGNORECASE | re.ASCII)
 
 
 def parse_size(text: str) -> int:

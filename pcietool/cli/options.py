@@ -14,6 +14,7 @@ from typing import Annotated
 
 import typer
 
+from pcietool.contract.text_files import unseen
 from pcietool.errors import UsageError
 
 STDOUT = Path("-")
@@ -115,6 +116,7 @@ class Common:
     no_color: Annotated[bool, typer.Option("--no-color", help="No colour.", rich_help_panel=_OUTPUT)] = False
 
     def __post_init__(self) -> None:
+        self._check_characters()
         self._check_machine()
         self._check_output()
 
@@ -124,6 +126,12 @@ class Common:
         if self.gpus is None:
             return None
         return tuple(name for word in self.gpus.split(",") for name in _of_range(word.strip()))
+
+    def _check_characters(self) -> None:
+        """Names are printed, on terminals too."""
+        for option in ("gpus", "fabric", "json", "csv", "out", "trace"):
+            if complaint := unseen(str(getattr(self, option) or "")):
+                raise UsageError(f"--{option} {getattr(self, option)} has {complaint}; use another name")
 
     def _check_machine(self) -> None:
         if self.gpus is not None and self.gpus.count(",") >= MOST_GPUS:

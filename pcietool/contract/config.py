@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from types import NoneType
@@ -171,3 +171,10 @@ class Config:
                 complaints.append(str(complaint))
         if complaints:
             raise UsageError("; ".join(complaints))
+
+    def _refuse_idle(self, names: Sequence[str], because: str) -> None:
+        """Raises UsageError if one of these fields was changed: `because` names what makes that mean nothing."""
+        fields = {field.name: field for field in self.fields()}
+        changed = [fields[name].asked_as for name in names if getattr(self, name) != fields[name].default]
+        if changed:
+            raise UsageError(f"{' and '.join(changed)} would change nothing: {because}; leave one of them out")

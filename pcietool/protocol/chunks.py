@@ -5,6 +5,7 @@ The host's mirror of `Plan` in kernels/watermark.cu. Standard library only; must
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -71,7 +72,7 @@ def parse_counts(option: str, text: str) -> tuple[Count, ...]:
     for part in (part.strip() for part in text.split(",")):
         if part == ALL:
             counts.append("all")
-        elif part.isascii() and part.isdigit() and 0 < int(part) <= LARGEST_COUNT:
+        elif re.fullmatch("0*[1-9][0-9]{0,9}", part) and int(part) <= LARGEST_COUNT:
             counts.append(int(part))
         else:
             raise UsageError(f"{option} {text}: {part!r} is neither a number from 1 to {LARGEST_COUNT} nor 'all'")

@@ -59,8 +59,11 @@ def litmus(
     runs on a GPU; what hardware shows is often less than what the model allows. docs/litmus.md has the format.
     """
     common = asked.common
+    if (outcomes or trace) and (common.quiet or common.json == STDOUT):
+        printed, silent = "--outcomes" if outcomes else "--trace", "--quiet" if common.quiet else "--json -"
+        raise UsageError(f"{printed} prints more than {silent} lets through; leave one of them out")
     code, results = _explore(asked) if asked.words["trials"] is None else _run_trials(asked)
-    if (outcomes or trace) and not common.quiet and common.json != STDOUT:
+    if outcomes or trace:
         _print_findings(results, common, outcomes, trace)
     return code
 

@@ -12,11 +12,23 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from pcietool import data
+from pcietool.contract.text_files import read_text, unseen
 from pcietool.emulator.fabric.fault_spec import Fault, Strict
 from pcietool.errors import ConfigError
+
+
+def _seen(text: str) -> str:
+    """TOML writes any character as an escape of its own."""
+    if complaint := unseen(text):
+        raise ValueError(f"has {complaint}")
+    return text
+
+
+Line = Annotated[str, Field(max_length=500), AfterValidator(_seen)]
+"""What a terminal shows."""
 
 
 class Figure(Strict):
@@ -24,7 +36,7 @@ class Figure(Strict):
 
     value: Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
     source: Literal["measured", "published", "assumed"]
-    note: str = ""
+    note: Line = ""
 
 
 ALL_ELEMENTS = Figure(value=16, source="assumed", note="a vector is one access")
@@ -40,13 +52,13 @@ class GpuModel(Strict):
     """What all GPUs of the fabric have in common. Times in ns."""
 
     count: Annotated[int, Field(ge=1, le=64)]
-    name: str
-    compute_capability: tuple[int, int]
-    sms: Annotated[int, Field(ge=1)]
-    memory_gib: Annotated[float, Field(gt=0)]
-    threads_per_sm: int = 2048
-    blocks_per_sm: int = 32
-    shared_bytes_per_sm: int = 228 * 1024
+    name: Line
+    compute_capability: tuple[Annotated[int, Field(ge=0, le=99)], Annotated[int, Field(ge=0, le=9)]]
+    sms: Annotated[int, Field(ge=1, le=4096)]
+    memory_gib: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
+    threads_per_sm: Annotated[int, Field(ge=32, le=65_536)] = 2048
+    blocks_per_sm: Annotated[int, Field(ge=1, le=1024)] = 32
+    shared_bytes_per_sm: Annotated[int, Field(ge=0, le=1 << 30)] = 228 * 1024
     clock_ghz: Divisor
     timer_step_ns: Divisor
     instruction_ns: Figure
@@ -86,7 +98,7 @@ class LinkModel(Strict):
     """How much queueing the sender sees before it has to wait."""
     vector_bytes_whole: Figure = ALL_ELEMENTS
     """As of the GPU's own memory, for accesses across this link."""
-    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    jitter: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.0
     """Each crossing takes its latency times 1 +- this, from the seed (assumed)."""
 
 
@@ -95,8 +107,8 @@ class FabricSpec(Strict):
     defect of a machine that has one."""
 
     schema_: Literal["pcietool.fabric/1"] = Field(alias="schema")
-    name: str
-    description: str
+    name: Line
+    description: Line
     gpu: GpuModel
     peer: LinkModel
     host: LinkModel
@@ -178,7 +190,8 @@ def load_fabric(name_or_path: str) -> FabricSpec:
     except ValidationError as error:
         first: Any = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "file"
-        raise ConfigError(f"fabric {path}: {where}: {first['msg']}; the packaged fabrics show every key") from None
+        said = first["msg"].removeprefix("Value error, ")
+        raise ConfigError(f"fabric {path}: {where}: {said}; the packaged fabrics show every key") from None
 
 
 def _inherited(path: Path, base: object) -> dict[str, Any]:
@@ -207,18 +220,25 @@ def _path_of(name_or_path: str) -> Path:
     if name_or_path in packaged_fabrics():
         return data.configs_dir() / "fabrics" / f"{name_or_path}.toml"
     path = Path(name_or_path)
-    if not path.is_file():
+    try:
+        exists = path.exists() and not path.is_dir()
+    except OSError as error:
+        raise ConfigError(f"fabric {path}: {error.strerror}") from None
+    if not exists:
         raise ConfigError(f"unknown fabric '{name_or_path}': neither a file nor one of {', '.join(packaged_fabrics())}")
     return path
 
 
 def _read(path: Path) -> dict[str, Any]:
+    text = read_text(path)
     try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(text)
+    except ValueError as error:  # of an integer with thousands of digits too
         raise ConfigError(f"fabric {path}: not valid TOML: {error}") from None
-    except OSError as error:
-        raise ConfigError(f"fabric {path}: cannot be read: {error.strerror}") from None
+    except RecursionError:
+        raise ConfigError(
+            f"fabric {path}: its arrays or tables are nested too deeply; a fabric needs 3 levels"
+        ) from None
 
 
 class Port:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from pcietool.contract.text_files import read_text
 from pcietool.data import configs_dir
 from pcietool.errors import ConfigError
 from pcietool.litmus.text.parse import parse_litmus
@@ -29,12 +30,7 @@ def find(names: Sequence[str]) -> list[Path]:
 
 def load(path: Path) -> LitmusTest:
     """Raises ConfigError, with the file's name, line and column for what cannot be read as a litmus test."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise ConfigError(f"{path} cannot be read: {reason}; name a litmus file") from error
-    return parse_litmus(text, str(path))
+    return parse_litmus(read_text(path), str(path))
 
 
 def _find_one(name: str) -> list[Path]:

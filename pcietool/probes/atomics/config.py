@@ -95,5 +95,7 @@ class AtomicsConfig(Config):
         super().__post_init__()
         for text in self.concurrency or ():
             Grid.parse(text)
+        if self.transport and not {"peer", "all"} & set(self.transport.split(",")):
+            self._refuse_idle(("home",), f"--transport {self.transport} has no word in another GPU's memory")
         note = " (blocks only wait at the start, for other GPUs: beyond-residency, drop-signal and stall do not apply)"
         checked(self.inject, ("dead-rank",), note)

@@ -61,5 +61,11 @@ class BarrierConfig(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         checked(self.inject, INJECTIONS)
+        if self.modes and "in-kernel" not in self.modes:
+            self._refuse_idle(("iterations", "warmup"), f"--mode {' and '.join(self.modes)} always runs 20 rounds")
+        if set(self.orders) == {"article"}:
+            self._refuse_idle(("nanosleep_ns",), "--order article sleeps as long as the article does")
+        if self.transport == "self":
+            self._refuse_idle(("sweep",), "--transport self has two ranks")
         if self.modes and set(self.orders) == {"floor"} and "in-kernel" not in self.modes:
             raise UsageError(f"--order floor: {FLOOR_NEEDS}; add --mode in-kernel, or take another order")

@@ -39,7 +39,7 @@ class _Tests(Config):
     ]
 
     max_states: Annotated[int, Option("Give up beyond this many states a test.", min=1)] = MAX_STATES
-    max_seconds: Annotated[float, Option("Give up after this long a test.", above=0)] = MAX_SECONDS
+    max_seconds: Annotated[float, Option("Give up after this long a test.", above=0, ceiling=86_400)] = MAX_SECONDS
     tear: Annotated[
         bool, Option("Take vectors for their scalars, as PTX has it. Default: whole, as on all paths measured.")
     ] = False

@@ -128,6 +128,8 @@ class SignalConfig(Config):
         checked(self.inject, INJECTIONS)
         if not (self.polls and self.waits and self.nanosleeps_ns):
             raise UsageError("--poll, --wait and --nanosleep need one choice each, with which others are compared")
+        if self.transport and not {"peer", "all"} & set(self.transport.split(",")):
+            self._refuse_idle(("polls",), f"--transport {self.transport} has slots in one place")
         if self.max_bytes is not None and self.max_bytes < self.min_bytes:
             raise UsageError(f"--max-bytes {self.max_bytes} is below --min-bytes {self.min_bytes}")
 

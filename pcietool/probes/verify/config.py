@@ -94,6 +94,8 @@ class VerifyConfig(Config):
         if self.mutants and (self.inject or self.soak_s or self.distributions or self.load != "none"):
             raise UsageError("--mutants chooses faults and loads by itself; leave --inject, --soak, --distribution and"
                              " --load out")  # fmt: skip
+        if self.mutants:
+            self._refuse_idle(("iterations",), "--mutants tries 6 iterations at a time")
         if self.distributions and not set(self.chosen_entries) & set(ROUTED):
             raise UsageError(f"--distribution: only {', '.join(ROUTED)} have one; name one of them")
         if self.inject in ("corrupt-count", "corrupt-route") and not set(self.chosen_entries) & set(ROUTED):

@@ -9,7 +9,7 @@ from pcietool.contract.config import Config, Option
 from pcietool.errors import UsageError
 from pcietool.probes.common.injections import checked
 from pcietool.probes.common.options import Inject, Seed, TimeoutSeconds, WantedTransport
-from pcietool.protocol.chunks import LARGEST_COUNT
+from pcietool.protocol.chunks import LARGEST_COUNT, parse_counts
 from pcietool.units import parse_size
 
 Pattern = Literal["one-to-one", "many-to-one", "all-to-all"]
@@ -108,3 +108,10 @@ class WatermarkConfig(Config):
         if self.rows is not None and not 1 <= self.rows <= LARGEST_COUNT:
             raise UsageError(f"--rows {self.rows}: give a number from 1 to {LARGEST_COUNT}")
         checked(self.inject, ("drop-chunk=NUMBER",))
+        for option, text in (("--chunks", self.chunks), ("--sms", self.sms)):
+            if text is not None:
+                parse_counts(option, text)
+        if self.row_bytes is not None:
+            self._refuse_idle(("columns", "dtype"), f"--row-bytes {self.row_bytes} says how long a row is")
+        if self.paths == ("engine",):
+            self._refuse_idle(("sms", "piece_rows"), "--path engine copies without SMs")

@@ -31,8 +31,6 @@ class Effort:
     def of(cls, machine: Machine, config: WatermarkConfig) -> Effort:
         """Raises UsageError for rows that cannot be pushed."""
         on_gpus = machine.backend == "cuda"
-        if config.row_bytes is not None and config.columns is not None:
-            raise UsageError("--row-bytes and --columns both say how long a row is; give one of them")
         columns = config.columns or (7168 if on_gpus else 128)
         fewest_sms = min(device.sms for device in machine.devices)
         shape = Shape(

@@ -92,7 +92,7 @@ def test_a_vector_is_torn_if_asked_to(tmp_path: Path) -> None:
 @pytest.mark.parametrize("json_option", ["-", "FILE"])
 def test_the_document(wrong: Path, tmp_path: Path, json_option: str) -> None:
     target = tmp_path / "result.json"
-    done = litmus(str(wrong), "--outcomes", "--json", "-" if json_option == "-" else str(target))
+    done = litmus(str(wrong), "--json", "-" if json_option == "-" else str(target))
     document = json.loads(done.stdout if json_option == "-" else target.read_text())
     assert (document["schema"], document["backend"]) == ("pcietool.result/1", "emulated")
     assert document["verdict"]["status"] == "fail"
@@ -101,7 +101,7 @@ def test_the_document(wrong: Path, tmp_path: Path, json_option: str) -> None:
 
 
 def test_quiet_prints_the_verdict_alone() -> None:
-    done = litmus("coww", "--quiet", "--outcomes", "--trace")
+    done = litmus("coww", "--quiet")
     assert words(done.stdout).endswith("states")
     assert "coww" not in done.stdout
 
