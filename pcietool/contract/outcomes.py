@@ -118,7 +118,7 @@ class Outcome:
     copy_streams_ns: tuple[float, ...] = ()
     """GPU time of each copy stream, from its first step's start to its last one's end."""
     unordered: tuple[UnorderedAccess, ...] = ()
-    """Only the emulator in random memory order can tell; empty elsewhere."""
+    """Only the emulator can tell, in timing order only of loads through the non-coherent path; empty elsewhere."""
 
     @property
     def finished(self) -> bool:

@@ -68,6 +68,8 @@ class Op:
     alone: bool = True
     returns: bool = False
     modify: Callable[[int, int, int], int] | None = None
+    coherent: bool = True
+    """False for loads through the non-coherent path."""
     kind: str = ""
     """Which warp or barrier operation, or fence ("acq_rel", "sc")."""
 

@@ -100,13 +100,14 @@ def _part(value: int, piece: int) -> int:
 
 
 class Location:
-    """`messages`: those that somebody may still read, the newest last. `newest`: the newest of each piece. `reads`: the
-    latest read since the last write, by agent number, instruction and piece."""
+    """`messages`: those that somebody may still read, the newest last; `initial`: the first of all. `newest`: the
+    newest of each piece. `reads`: the latest read since the last write, by agent number, instruction and piece."""
 
-    __slots__ = ("messages", "newest", "reads")
+    __slots__ = ("initial", "messages", "newest", "reads")
 
     def __init__(self, whole: int, value: int) -> None:
-        self.messages = [Message(0, value, whole, None, (), {})]
+        self.initial = Message(0, value, whole, None, (), {})
+        self.messages = [self.initial]
         self.newest: dict[int, Message] = {}
         self.reads: dict[tuple[int, Op | str, int], Access] = {}
 
@@ -130,6 +131,12 @@ class Location:
             if message.access is None or observer.knows(message.access.agent, message.access.epoch):
                 break
         return found
+
+    def oldest(self, observer: Observer, piece: int) -> Message:
+        """What this agent must see, or has always been there."""
+        last = self.choices(observer, piece)[-1]
+        known = last.access is None or observer.knows(last.access.agent, last.access.epoch)
+        return last if known else self.initial
 
     def latest(self, piece: int) -> Message:
         return next(self._from_newest(piece))

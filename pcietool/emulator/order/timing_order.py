@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.emulator.engine.threads import Block, Thread
-from pcietool.emulator.memory import Place, Segment, Writer
+from pcietool.emulator.memory import Memory, Place, Segment, Writer
 from pcietool.emulator.ops import Op, Stamp, Write
+from pcietool.emulator.order.non_coherent import WrittenBytes
 from pcietool.emulator.order.views import NOTHING, View
 
 Handlers: TypeAlias = "tuple[Callable[[Thread, Any], Any], ...]"
@@ -21,6 +22,9 @@ Handlers: TypeAlias = "tuple[Callable[[Thread, Any], Any], ...]"
 
 class TimingOrder:
     """Performs every access at once and in place."""
+
+    written: WrittenBytes | None = None
+    """Kept only where a kernel loads through the non-coherent path."""
 
     # -- loads, stores and read-modify-writes -------------------------------------------------------------------------
 
@@ -47,6 +51,8 @@ class TimingOrder:
             for n, element in enumerate(value):
                 view[index + n] = element
         segment.writers[offset] = stamp
+        if self.written is not None:
+            self.written.note(stamp, op, segment.address + offset, op.bytes)
 
     def writer(self, stamp: Stamp) -> Writer:
         """Who made it."""
@@ -101,6 +107,22 @@ class TimingOrder:
         """The bytes of a copy land."""
         segment.raw[offset : offset + len(data)] = data
         segment.writers[offset] = stamp
+        if self.written is not None:
+            self.written.note(stamp, None, segment.address + offset, len(data))
+
+    # -- the non-coherent path, told by the code of kernels that load through it ---------------------------------------
+
+    def watch_non_coherent(self, memory: Memory) -> None:
+        """A kernel of this round loads through it."""
+        self.written = self.written or WrittenBytes(memory)
+
+    def stored_in_place(self, thread: Thread, op: Op, address: int) -> None:
+        if self.written is not None:
+            self.written.note(thread.writer, op, address, op.bytes)
+
+    def loads_non_coherent(self, thread: Thread, op: Op, address: int) -> None:
+        if self.written is not None:
+            self.written.check(thread.writer, op, address)
 
     # -- synchronisation ----------------------------------------------------------------------------------------------
 
@@ -133,9 +155,12 @@ class TimingOrder:
 
     def begin_round(self) -> None:
         """The host has seen all that was written, and whatever is launched now has seen what the host has."""
+        self.written = None
 
     def begin_grid(self, device: int) -> View:
         """A launch starts: what its threads know, which is all that launches before it on this device did."""
+        if self.written is not None:
+            self.written.begin_grid(device)
         return NOTHING
 
     def begin(self, thread: Thread) -> None:
@@ -146,4 +171,4 @@ class TimingOrder:
 
     def unordered(self) -> tuple[UnorderedAccess, ...]:
         """What was found in the round."""
-        return ()
+        return tuple(self.written.found.values()) if self.written is not None else ()

@@ -26,10 +26,10 @@ class Report:
         self.found: dict[tuple[str, Op | str, Op | str], UnorderedAccess] = {}
 
     def add(
-        self, kind: Kind, access: Access, piece: int, by: Access, others_piece: int, effect: Effect, only_proxy: bool
+        self, kind: Kind, access: Access, piece: int, by: Access, others_piece: int, effect: Effect, mend: str = ""
     ) -> None:
         """`access` met `by`, the write or read of another agent, on the same bytes, and nothing orders the two.
-        `only_proxy`: but the instruction that began the copy, which one of them is part of, was ordered behind it."""
+        `mend`: what would order them, if that is known."""
         pair = (kind, access.source, by.source)
         before = self.found.get(pair)
         if before is not None and EFFECTS.index(before.effect) <= EFFECTS.index(effect):
@@ -47,7 +47,7 @@ class Report:
             by_source=_where(by.source),
             count=before.count + 1 if before is not None else 1,
             effect=effect,
-            mend=_mend(access, piece, by, others_piece, only_proxy),
+            mend=mend or _mend(access, piece, by, others_piece),
         )
 
     def take(self) -> tuple[UnorderedAccess, ...]:
@@ -57,11 +57,9 @@ class Report:
         return tuple(found)
 
 
-def _mend(access: Access, piece: int, by: Access, others_piece: int, only_proxy: bool) -> str:
+def _mend(access: Access, piece: int, by: Access, others_piece: int) -> str:
     """What would order the two."""
     a, b = access.agent, by.agent
-    if only_proxy:
-        return "fence.proxy.async between the two"
     if b.copies:
         return "wait for the copy (its mbarrier, or cp.async.bulk.wait_group) before the second"
     (device, block, _), (other_device, other_block, _) = a.writer, b.writer

@@ -15,13 +15,14 @@ from typing import Any, NamedTuple
 from pcietool.contract.outcomes import Effect
 from pcietool.emulator.engine.core import GRANULE, Core
 from pcietool.emulator.engine.threads import Thread
-from pcietool.emulator.memory import HOST, Place, Segment, Writer
+from pcietool.emulator.memory import HOST, Memory, Place, Segment, Writer
 from pcietool.emulator.ops import Op, Write
 from pcietool.emulator.order.history import LOCATION_BYTES, Access, Location, Message, address_of, overlap, piece_of
+from pcietool.emulator.order.non_coherent import NON_COHERENT
 from pcietool.emulator.order.shared_memory import SharedMemory, is_shared
 from pcietool.emulator.order.timing_order import TimingOrder
 from pcietool.emulator.order.unordered import Report
-from pcietool.emulator.order.views import Observer, Sources, View
+from pcietool.emulator.order.views import Agent, Observer, Sources, View
 
 SYS = 2
 LATE = 0.5
@@ -31,6 +32,9 @@ LATE_AT_HOME_NS = 1000.0
 """The same for the GPU that stores."""
 LATE_IN_PROXY_NS = 2000.0
 """How long bulk copies may not see a store to shared memory that no proxy fence has shown them."""
+
+
+NOBODY = Agent(-1, "nobody", (-1, -1, -1))
 
 
 class IssuedWrite(NamedTuple):
@@ -70,6 +74,8 @@ class WeakMemory(TimingOrder):
         observer, segment = thread.observer, place[0]
         access = _access(observer, op)
         taken = self._readable(observer, op, place)
+        if not op.coherent:
+            return _values(op, [self._load_non_coherent(thread, access, piece, newest) for piece, newest in taken])
         for piece, message in taken:
             location = self._location(segment, address_of(piece) - segment.address)
             self._check_read(observer, access, location, piece, message)
@@ -77,6 +83,23 @@ class WeakMemory(TimingOrder):
             if op.acquire:
                 observer.acquire(observer.pending.get(piece, {}), op.scope)
         return _values(op, taken)
+
+    def watch_non_coherent(self, memory: Memory) -> None:
+        """All is watched."""
+
+    def _load_non_coherent(self, thread: Thread, access: Access, piece: int, newest: Message) -> tuple[int, Message]:
+        """Of what was written since its launch began, or has nothing to do with that launch, it may see anything."""
+        location = self.locations[piece >> 4 >> 3]
+        at_start = Observer(NOBODY, thread.block.view)
+        taken = self.rng.choice((newest, location.oldest(at_start, piece)))
+        for message in location.writes_to(piece):
+            written = message.access
+            assert written is not None
+            if not at_start.knows(written.agent, written.epoch):
+                missed = message.rank > taken.rank and message.part(piece) != taken.part(piece)
+                effect: Effect = "old value" if missed else "either value"
+                self.report.add("read", access, piece, written, message.piece, effect, NON_COHERENT)
+        return piece, taken
 
     def _readable(self, observer: Observer, op: Op, place: Place) -> list[tuple[int, Message]]:
         """The pieces of a load, and the message that it takes of each."""
@@ -121,7 +144,7 @@ class WeakMemory(TimingOrder):
             ):
                 missed = message.rank > taken.rank and message.part(piece) != taken.part(piece)
                 effect: Effect = "old value" if missed else "either value" if message.changes(piece) else "none"
-                self.report.add("read", access, piece, written, message.piece, effect, _knows(issuer, written))
+                self.report.add("read", access, piece, written, message.piece, effect, _only_proxy(issuer, written))
         location.reads[access.agent.number, access.source, piece] = access
 
     def _location(self, segment: Segment, offset: int) -> Location:
@@ -234,13 +257,15 @@ class WeakMemory(TimingOrder):
                 and message.rank > observer.rank_seen(message.piece)
             ):
                 effect: Effect = "either value" if new.changes(message.piece) else "none"
-                self.report.add("overwrite", access, piece, written, message.piece, effect, _knows(issuer, written))
+                self.report.add(
+                    "overwrite", access, piece, written, message.piece, effect, _only_proxy(issuer, written)
+                )
         for others_piece, read in location.take_reads_of(piece):
             if (
                 not access.morally_strong(piece, read, others_piece)
                 and view.clock.get(read.agent.number, 0) < read.epoch
             ):
-                self.report.add("overwrite", access, piece, read, others_piece, "none", _knows(issuer, read))
+                self.report.add("overwrite", access, piece, read, others_piece, "none", _only_proxy(issuer, read))
 
     def begin_modify(self, thread: Thread, op: Op, place: Place, b: int) -> tuple[int, IssuedWrite | None]:
         """Rule 8: reads the newest message."""
@@ -277,9 +302,10 @@ class WeakMemory(TimingOrder):
         return old
 
 
-def _knows(issuer: Observer | None, access: Access) -> bool:
-    """Was it ordered before the instruction that began a copy?"""
-    return issuer is not None and (issuer.agent is access.agent or issuer.knows(access.agent, access.epoch))
+def _only_proxy(issuer: Observer | None, access: Access) -> str:
+    """What to do if the access was ordered before the instruction that began a copy."""
+    known = issuer is not None and (issuer.agent is access.agent or issuer.knows(access.agent, access.epoch))
+    return "fence.proxy.async between the two" if known else ""
 
 
 def _access(observer: Observer, op: Op) -> Access:

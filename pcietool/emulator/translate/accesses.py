@@ -64,6 +64,11 @@ def near_memory(i: Instruction) -> str:
     return "S" if is_shared(i) else "V" if i.has("local") else "K" if i.has("const") else ""
 
 
+def is_non_coherent(i: Instruction) -> bool:
+    """Does the load take the path that is for what nobody writes meanwhile?"""
+    return i.opcode == "ld" and i.has("nc")
+
+
 def is_near(i: Instruction) -> bool:
     """Are its addresses offsets of 32 bits?"""
     return bool(near_memory(i))
@@ -136,6 +141,7 @@ class _Access:
             carried=tuple(map(t.register, poll.carried)) if poll else (),
             alone=poll is None or poll.alone,
             returns=returns,
+            coherent=not is_non_coherent(i),
         )
         near = "" if is_shared(i) and not t.inline_shared else near_memory(i)
         asks = is_strong(i) or is_shared(i) or not t.inline_weak
@@ -205,6 +211,8 @@ def load(t: Translation, i: Instruction) -> Iterator[str]:
         elif access.asks:
             yield request
         else:
+            if is_non_coherent(i):
+                yield f"MC.order.loads_non_coherent(TH, {access.op}, a)"
             yield f"if {part.elsewhere}: {request}"
             yield f"else: {access.index}; {targets} = {elements}"
     if i.type[0] == "s":
@@ -256,7 +264,8 @@ def store(t: Translation, i: Instruction) -> Iterator[str]:
             yield request
         else:
             yield f"if {part.elsewhere} or a >> 4 in WATCHED: {request}"
-            yield f"else: {access.index}; {writes}"
+            note = f"; MC.order.stored_in_place(TH, {access.op}, a)" if t.non_coherent else ""
+            yield f"else: {access.index}; {writes}{note}"
 
 
 def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:

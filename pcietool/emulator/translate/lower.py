@@ -63,6 +63,8 @@ class Lowered:
     """The PTX instruction that each line of `source` belongs to."""
     variables: Mapping[str, str]
     """The Python variable of each register."""
+    non_coherent: bool
+    """Does it load through the non-coherent path?"""
 
     def instruction_at(self, generator: ThreadGenerator) -> Instruction | None:
         """Where a thread waits; None before its start and behind its end."""
@@ -167,7 +169,8 @@ class _Lowering:
             **self.translation.constants,
         }
         exec(compile(source, f"<emulated {self.function.name}>", "exec"), namespace)
-        return Lowered(self.function, namespace["start"], source, self.instructions, self.translation.names)
+        t = self.translation
+        return Lowered(self.function, namespace["start"], source, self.instructions, t.names, t.non_coherent)
 
     def _line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)

@@ -71,6 +71,10 @@ class Translation:
         self.inline_weak = inline_weak
         self.inline_shared = inline_shared
         self.inline_local = inline_local
+        self.non_coherent = any(
+            i.opcode == "ld" and i.has("nc") for block in function.blocks for i in block.instructions
+        )
+        """Does it load through the non-coherent path?"""
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Python variable by register."""

@@ -300,6 +300,8 @@ class EmulatedMachine(Machine):
         return self._program(kernel).lowered[kernel.name]
 
     def _grid(self, launch: Launch, deadline_s: float, lowered: Lowered) -> GridSpec:
+        if lowered.non_coherent:
+            self.engine.order.watch_non_coherent(self.memory)
         arguments = bit_patterns(launch.kernel, self._watches[launch.device].address, launch.args)
         return GridSpec(
             lowered=lowered,
