@@ -119,7 +119,8 @@ def convert(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def carry(t: Translation, i: Instruction) -> Iterator[str]:
-    """add.cc, subc, madc.hi.cc and the like: sums with a carry or a borrow that one instruction leaves for the next."""
+    """add.cc, subc, madc.hi.cc and the like: sums with a carry that one instruction leaves for the next. A difference
+    is a sum with the complement, which carries unless something was borrowed, as on an H200."""
     opcode = i.opcode.removesuffix("c")
     if i.type not in CARRYING or not (i.has("cc") or i.opcode in CARRY_IN) or len(i.operands) != 3 + (opcode == "mad"):
         raise t.unknown(i, f"instruction form {i.form}")
@@ -131,9 +132,10 @@ def carry(t: Translation, i: Instruction) -> Iterator[str]:
         half = t.one_of(i, {"lo", "hi"})
         a = f"({a}*{b}{f'>>{width}' if half == 'hi' else ''}&{mask(width)})"
         b = t.value(i, i.operands[3], width)
-    sign = "-" if opcode == "sub" else "+"
     flag = t.register(CARRY)
-    yield f"whole = {a}{sign}{b}{f'{sign}{flag}' if i.opcode in CARRY_IN else ''}"
+    if opcode == "sub":
+        b = f"({b}^{mask(width)})"
+    yield f"whole = {a}+{b}+{flag if i.opcode in CARRY_IN else int(opcode == 'sub')}"
     yield f"{t.destination(i)} = whole&{mask(width)}"
     if i.has("cc"):
         yield f"{flag} = whole>>{width}&1"

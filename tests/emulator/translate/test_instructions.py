@@ -193,7 +193,7 @@ extern "C" __global__ void {name}(Watch*, const u64* input, u64* output) {{
 
 
 def carry_kernel(name: str, form: str, operands: int) -> str:
-    """Output: the result, and the flag behind it. The last operand is the flag before; sub reads it as a borrow."""
+    """Output: the result, and the flag behind it. The last operand is the flag before."""
     word, register = CONSTRAINTS[register_type(form.split(".")[-1])]
     names = [f"%{n + 2}" for n in range(operands)]
     inputs = [f'"{register}"(({word})in[{n}])' for n in range(operands - 1)] + [f'"r"((u32)in[{operands - 1}])']
