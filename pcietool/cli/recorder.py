@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,10 +20,18 @@ if TYPE_CHECKING:
     from pcietool.emulator.engine.trace import EventTrace
 
 
-class Recorder:
-    """The observer of a run: a spinner on a terminal, plain lines with `verbose`, nothing with `quiet`."""
+BEAT_S = 1.0
+SILENCE_S = 10.0
+"""After so much of it a line says that the run goes on, where no terminal shows a spinner."""
 
-    def __init__(self, console: Console, quiet: bool = False, verbose: bool = False) -> None:
+
+class Recorder:
+    """The observer of a run: a spinner on a terminal, else a line now and then, plain lines with `verbose`, nothing
+    with `quiet`. `clock` gives seconds."""
+
+    def __init__(
+        self, console: Console, quiet: bool = False, verbose: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.machine: Mapping[str, Any] | None = None
         self.results: list[ProbeResult] = []
         self.begun: ProbeResult | None = None
@@ -33,6 +43,10 @@ class Recorder:
         self._console = console
         self._quiet = quiet
         self._verbose = verbose
+        self._clock = clock
+        self._began = self._spoke = clock()
+        self._doing = "preparing"
+        self._ended = threading.Event()
         self._spinner: Spinner | None = None
         if console.is_terminal and not quiet:
             self._spinner = Spinner("", console=console)
@@ -44,10 +58,29 @@ class Recorder:
         self.machine = machine
 
     def progress(self, text: str) -> None:
+        self._doing = text
         if self._spinner:
-            self._spinner.update(Text(text))
+            self._spinner.update(Text(self._far()))
         if self._verbose:
             self._console.print(Text(text))
+            self._spoke = self._clock()
+
+    def beat(self) -> None:
+        """Called every second or so: the run goes on."""
+        if self._spinner:
+            self._spinner.update(Text(self._far()))
+        elif self._clock() - self._spoke >= SILENCE_S:
+            self._spoke = self._clock()
+            self.note(self._far())
+
+    def _far(self) -> str:
+        """Such as "20 s: host: barrier, 3 of 22; complete: peer"."""
+        complete = ", ".join(dict.fromkeys(result.transport for result in self.results))
+        return f"{self._clock() - self._began:.0f} s: {self._doing}" + (f"; complete: {complete}" if complete else "")
+
+    def _beat_until_ended(self) -> None:
+        while not self._ended.wait(BEAT_S):
+            self.beat()
 
     def begin(self, result: ProbeResult) -> None:
         self.begun = result
@@ -75,10 +108,13 @@ class Recorder:
     def __enter__(self) -> Recorder:
         if self._spinner:
             self._spinner.start()
+        if not self._quiet:
+            threading.Thread(target=self._beat_until_ended, daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._ended.set()
         if self._spinner:
             self._spinner.stop()

@@ -134,8 +134,9 @@ def _measure(case: AtomicsCase) -> None:
     if config.inject:
         gpus = tuple(range(len(machine.devices)))
         counter.run(forms[0], Requesters(gpus), effort.grids[0], 1, dead=gpus[-1])
-    for form, requesters, grid in _plan(home, case.transport, forms, effort.grids):
-        case.progress(f"{form} by {requesters}, {grid}")
+    plan = list(_plan(home, case.transport, forms, effort.grids))
+    for number, (form, requesters, grid) in enumerate(plan, start=1):
+        case.progress(f"{form} by {requesters}, {grid}, {number} of {len(plan)}")
         result.rows.append(_row(counter, home, form, requesters, grid, effort.of_thread(grid)))
     result.checks += [
         *_neighbour(counter, home, len(world.tables), effort.most_operations),

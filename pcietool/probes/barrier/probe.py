@@ -127,8 +127,8 @@ def _measure_world(case: BarrierCase, size: int) -> None:
     case.progress(f"{size} ranks: does it block?")
     for found in _self_tests(world, config):
         result.checks.append(found)
-    for mode in config.modes:
-        case.progress(f"{size} ranks: {mode}")
+    for number, mode in enumerate(config.modes, start=1):
+        case.progress(f"{size} ranks: {mode}, {number} of {len(config.modes)}")
         reasons = {barrier: _why_not(case.machine, barrier, mode) for barrier in barriers}
         measure = {"in-kernel": _in_kernel, "launched": _launched, "graph": _in_graph}[mode]
         able = [barrier for barrier in barriers if reasons[barrier] is None]

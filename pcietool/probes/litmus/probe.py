@@ -48,8 +48,8 @@ def run(config: LitmusConfig, observer: Observer) -> ProbeResult:
     result = ProbeResult(NAME, Status.PASS, "", "model", method)
     observer.begin(result)
     statuses = []
-    for path, test in tests:
-        observer.progress(f"{test.name}, {path}")
+    for number, (path, test) in enumerate(tests, start=1):
+        observer.progress(f"{test.name}, {path}, {number} of {len(tests)}")
         answered = answered_by_model(test, config, observer)
         status, reason = judge(answered)
         statuses.append(status)

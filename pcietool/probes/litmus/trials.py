@@ -68,8 +68,8 @@ def _run(
     def measure(placement: Placement, result: ProbeResult) -> None:
         result.effort = {"trials": config.trials, "control_trials": CONTROL_TRIALS}
         result.checks.append(_control(machine, placement, config))
-        for path, test in tests:
-            observer.progress(f"{placement}: {test.name}")
+        for number, (path, test) in enumerate(tests, start=1):
+            observer.progress(f"{placement}: {test.name}, {number} of {len(tests)}")
             if path not in prepared:
                 prepared[path] = _prepare(machine, path, test, config, observer)
             result.rows.append(_row(machine, prepared[path], placement, config))

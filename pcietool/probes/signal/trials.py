@@ -141,8 +141,11 @@ class TrialRunner:
         one_way_us: list[list[np.ndarray]] = [[] for _ in trials]
         moved: list[list[float]] = [[] for _ in trials]
         for launch in range(effort.launches):
-            for trial, ping_pong, samples, rates in zip(trials, ping_pongs, one_way_us, moved, strict=True):
-                self.observer.progress(f"{world.transport}: {trial.varied}, launch {launch + 1} of {effort.launches}")
+            for n, (trial, ping_pong, samples, rates) in enumerate(
+                zip(trials, ping_pongs, one_way_us, moved, strict=True), start=1
+            ):
+                far = f"{n} of {len(trials)}, launch {launch + 1} of {effort.launches}"
+                self.observer.progress(f"{world.transport}: {trial.varied}, {far}")
                 record = ping_pong.run(f"{trial.varied}, {trial.row(world)['pairs_text']}")
                 self.wrong += record.wrong()
                 periods = record.periods_ns()

@@ -52,10 +52,9 @@ def prove_checks(case: VerifyCase) -> None:
     if weakest is not None:
         runners["weak"] = TrialRunner(weakest, case.transport, case.effort, config.seed, config.timeout_s)
     traffic = Traffic(runners["any"].world, "none" if weakest or machine.missing("copy_engine") else "all")
-    for mutant in MUTANTS:
-        if mutant.entry not in config.chosen_entries:
-            continue
-        case.progress(f"{mutant.entry}: {mutant.name}")
+    chosen = [mutant for mutant in MUTANTS if mutant.entry in config.chosen_entries]
+    for number, mutant in enumerate(chosen, start=1):
+        case.progress(f"{mutant.entry}: {mutant.name}, {number} of {len(chosen)}")
         runner = runners.get(mutant.order, runners["any"])
         result.rows.append(_row(mutant, machine, case.transport, runner, traffic.streams(), weakest is not None))
     if not machine.stuck:

@@ -78,7 +78,7 @@ def _prove(case: VerifyCase) -> None:
         if number < len(pairs):
             rows.append(_row(entry, distribution, case.effort.launches()))
         row = rows[number % len(pairs)]
-        case.progress(row["name"])
+        case.progress(f"{row['name']}, {number + 1} of {len(pairs)}")
         _prove_row(runner, traffic, entry, distribution, config, row)
     traffic.free()
     runner.free()
