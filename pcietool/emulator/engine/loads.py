@@ -30,7 +30,6 @@ class Loads:
     def serve(self, thread: Thread, request: tuple[Op, int]) -> Any:
         op, address = request
         if address & SHARED_WINDOW:
-            thread.block.check_shared(op, address)
             value = self.order.load_shared(thread, op, address)
             thread.lag += self.issue
             self.engine.at(self.engine.now + thread.lag, self.engine.resume, thread, value)

@@ -1,1 +1,1 @@
-"""Every execution that PTX allows of small kernels."""
+"""All executions of small kernels, and what may be missing."""

@@ -1,31 +1,37 @@
-"""Every execution that PTX allows of kernels launched together, under the rules of `litmus.model.steps`.
+"""All executions of kernels launched together, under the rules of `litmus.model.steps`, and which gaps are near.
 
 Nothing here is timed. Whoever stops at `max_states` has proved nothing: `complete` says so. Must not judge outcomes.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from pcietool.emulator.engine.threads import GridSpec
 from pcietool.emulator.exploring.explored_threads import PtxThreads
+from pcietool.emulator.exploring.gaps import gaps
+from pcietool.emulator.exploring.launches import ExploredLaunch
 from pcietool.emulator.exploring.locations import TableChanged
 from pcietool.emulator.memory import Memory
-from pcietool.errors import EmulationError, UsageError
+from pcietool.errors import EmulationError
 from pcietool.litmus.describe import interleaving
 from pcietool.litmus.model.search import Bounds, Outcome, Search
 from pcietool.litmus.model.state import State
 from pcietool.litmus.model.steps import Model
+from pcietool.litmus.text.program import Verdict
 
 MAX_STATES = 1_000_000
 MAX_STEPS = 20_000
 """Of one execution."""
+BOUNDS = Bounds(
+    MAX_STATES,
+    MAX_STEPS,
+    EmulationError(f"an execution has more than {MAX_STEPS:,} steps; bound its loops, or launch less"),
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +45,23 @@ class Observed:
 
 @dataclass
 class KernelExploration(Search):
-    """An outcome holds the final values of all that is observed, in its order."""
+    """An outcome holds the final values of all that is observed, in its order. `gaps`: what may hide outcomes that PTX
+    allows; without any, and if it is complete, there are no others."""
+
+    gaps: tuple[str, ...] = field(default=(), init=False)
+
+    @property
+    def hangs(self) -> Verdict:
+        """Whether an execution may never end."""
+        return "allowed" if self.hung else self._not_found
+
+    def verdict(self, sought: Callable[[Outcome], bool]) -> Verdict:
+        """Whether an execution may end so."""
+        return "allowed" if any(map(sought, self.outcomes)) else self._not_found
+
+    @property
+    def _not_found(self) -> Verdict:
+        return "forbidden" if self.complete and not self.gaps else "undecided"
 
     def example(self, outcome: Outcome) -> list[str]:
         """An execution that ends so, one line a step."""
@@ -51,45 +73,46 @@ class KernelExploration(Search):
 
 
 def explore(
-    launches: Sequence[tuple[int, GridSpec]],
+    launches: Sequence[ExploredLaunch],
     memory: Memory,
     is_native: Callable[[int, int], bool],
+    bytes_whole: Callable[[int], float],
     observe: Sequence[Observed] = (),
-    max_states: int = MAX_STATES,
+    bounds: Bounds = BOUNDS,
 ) -> KernelExploration:
-    """`launches`, each with its device, run at the same time; `memory` is what they find, and stays as it is;
-    `is_native(device, home)`: atomics of the device are performed at that home in one step.
+    """`launches` run from `memory` as it is, which stays so; `is_native(device, home)`: atomics of the device are
+    performed at that home in one step; `bytes_whole(home)`: up to how many bytes a vector there is one access.
 
-    Raises UsageError for two launches on one device; EmulationError for what the emulator refuses, for accesses of
-    two sizes to the same bytes, for what is not explored, and for an execution that does not end.
+    Raises EmulationError for what the emulator refuses, for what is not explored, and for an execution that does not
+    end.
     """
-    device, launched = Counter(device for device, _ in launches).most_common(1)[0]
-    if launched > 1:
-        raise UsageError(f"{launched} launches on GPU {device}: only kernels that run together are explored, one a GPU")
-    threads = PtxThreads(launches, memory, is_native)
-    too_long = EmulationError(f"an execution has more than {MAX_STEPS:,} steps; bound its loops, or launch less")
+    threads = PtxThreads(launches, memory, is_native, bytes_whole)
+    until = bounds.clock() + bounds.seconds
     while True:
-        model = Model(threads)
-        found = KernelExploration(model)
         try:
-            found.run(partial(_outcome, threads, model, observe), Bounds(max_states, MAX_STEPS, too_long))
-        except TableChanged:
             threads.renew_requests()
-        else:
-            return found
+            model = Model(threads)
+            found = KernelExploration(model)
+            found.run(partial(_outcome, threads, model, observe), replace(bounds, seconds=until - bounds.clock()))
+        except TableChanged:
+            continue
+        found.gaps = tuple(gaps(threads, model, found))
+        return found
 
 
 def _outcome(threads: PtxThreads, model: Model, observe: Sequence[Observed], state: State) -> Outcome:
     """What is observed, once what the threads wrote has been laid over the memory before."""
-    written = dict(zip(threads.locations.places, model.memory(state), strict=True))
+    written = list(zip(threads.locations.cells, model.memory(state), strict=True))
     values: list[int] = []
     for one in observe:
         kind = np.dtype(one.dtype)
+        nbytes = kind.itemsize * one.count
         segment, offset = threads.memory_before.find(one.address, 1)
-        raw = bytearray(segment.raw[offset : offset + kind.itemsize * one.count])
-        for (address, size), value in written.items():
-            first = address - one.address
-            if 0 <= first < len(raw):
-                raw[first : first + size] = value.to_bytes(size, "little")
+        raw = bytearray(segment.raw[offset : offset + nbytes])
+        for cell, value in written:
+            first = cell.address - one.address
+            if -cell.size < first < nbytes:
+                content = value.to_bytes(cell.size, "little")[max(0, -first) : nbytes - first]
+                raw[max(0, first) : max(0, first) + len(content)] = content
         values += np.frombuffer(raw, kind).tolist()
     return tuple(values)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from typing import Any
 
-from pcietool.emulator.engine.threads import GridSpec
+from pcietool.emulator.exploring.launches import ExploredLaunch, Placed, placed
 from pcietool.emulator.exploring.locations import Locations, Use
 from pcietool.emulator.exploring.replay import ExploredThread, Facts, PtxState, Replay
 from pcietool.emulator.memory import OFFSET_MASK, Memory
@@ -35,30 +37,34 @@ KINDS_NOT_EXPLORED = {
 class PtxThreads:
     """Implements `requests.Threads`."""
 
-    launches: Sequence[tuple[int, GridSpec]]
-    """With the device of each."""
+    launches: Sequence[ExploredLaunch]
     memory_before: Memory
     is_native: Callable[[int, int], bool]
     """(device, home) -> whether the device's atomics are performed there in one step."""
-    locations: Locations = field(default_factory=Locations, init=False)
+    bytes_whole: Callable[[int], float]
+    """Home -> up to how many bytes a vector there is read and written as one."""
     deadlines: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
         self.threads: list[ExploredThread] = []
-        block = 0
-        for device, spec in self.launches:
+        self._launches = placed(self.launches)
+        self._launch_of_block: list[Placed] = []
+        for one in self._launches:
+            spec = one.launch.spec
             facts = Facts.of(spec.lowered)
             for index in range(spec.blocks):
-                self.threads += (ExploredThread(device, block, spec, index, tid, facts) for tid in range(spec.threads))
-                block += 1
-        self._members: dict[int, list[int]] = {}
-        for number, thread in enumerate(self.threads):
-            self._members.setdefault(thread.block, []).append(number)
+                block = one.first_block + index
+                self._launch_of_block.append(one)
+                self.threads += (
+                    ExploredThread(one.launch.device, block, spec, index, tid, facts) for tid in range(spec.threads)
+                )
+        self._members = dict(enumerate(threads for one in self._launches for threads in one.blocks))
         self.nearness = [[_nearness(one, other) for other in self.threads] for one in self.threads]
-        self._known: list[tuple[int, PtxState]] = []
-        """All states, each with its thread; elements of vectors have no key of their own."""
+        self.locations = Locations(self._are_ordered)
+        self.known: list[tuple[int, PtxState]] = []
+        """All states, each with its thread."""
         self._replay = Replay(self.threads, self._reached)
-        self._memory: list[int] = []
+        self._memory: dict[tuple[int, int], int] = {}
         """Kept, so that executions can still be read when the machine has gone on."""
         self._makers: dict[int, Callable[[int, tuple[Any, ...], PtxState], requests.Request]] = {
             Code.LOAD: self._load,
@@ -69,27 +75,32 @@ class PtxThreads:
             Code.WARP: self._warp,
         }
 
+    def _are_ordered(self, one: int, other: int) -> bool:
+        a, b = self._launch_of_block[one], self._launch_of_block[other]
+        return a is not b and (a.waits_for(b) or b.waits_for(a))
+
     # -- what the model asks ------------------------------------------------------------------------------------------
 
     @property
     def memory(self) -> list[int]:
-        new = self.locations.places[len(self._memory) :]
-        self._memory += [self._value_before(address, size) for address, size in new]
-        return self._memory
+        places = [(cell.address, cell.size) for cell in self.locations.cells]
+        for place in places:
+            if place not in self._memory:
+                self._memory[place] = self._value_before(*place)
+        return [self._memory[place] for place in places]
 
     def begin(self, thread: int) -> PtxState:
-        return self._replay.begin(thread)
+        launch = self._launch_of_block[self.threads[thread].block]
+        if not launch.before:
+            return self._replay.begin(thread)
+        blocks = launch.before[-1].blocks if launch.launch.overlaps else _blocks_of(launch.before)
+        wait = requests.Await("starts", private=True, blocks=blocks, ended=not launch.launch.overlaps, starts=True)
+        return PtxState(wait, -1, asked=None, sent=None, phase=0)
 
     def after(self, thread: int, at: PtxState, value: Any, late: bool) -> PtxState:
-        assert at.asked is not None
+        if at.asked is None:
+            return self._replay.begin(thread)
         op: Op = at.asked[0]
-        if op.count > 1:
-            got = (*at.got, value)
-            if len(got) < op.count:
-                element = PtxState(None, at.position + 1, asked=at.asked, sent=at.sent, phase=at.phase, got=got)
-                self._reached(thread, element)
-                return element
-            value = got if op.code == Code.LOAD else None
         phase = at.phase
         if isinstance(at.request, requests.Barrier) and op.code == Code.BARRIER and not at.request.quorum:
             phase = (phase + 1) % PHASES
@@ -103,15 +114,15 @@ class PtxThreads:
         return self._error(thread, at.asked[0], text)
 
     def renew_requests(self) -> None:
-        """Before the search starts again: which accesses are private has changed."""
-        for thread, state in self._known:
+        """Before the search starts again: which cells there are has changed, or which accesses are private."""
+        for thread, state in self.known:
             self._request(thread, state)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _reached(self, thread: int, state: PtxState) -> None:
         self._request(thread, state)
-        self._known.append((thread, state))
+        self.known.append((thread, state))
 
     def _request(self, thread: int, state: PtxState) -> None:
         """Gives the state its request. Raises TableChanged; EmulationError for what is not explored."""
@@ -133,34 +144,38 @@ class PtxThreads:
         if poll not in loops:  # a loop that control can enter again unnoticed
             poll = None
         return requests.Load(
-            self._access_text(thread, op, address, len(state.got)),
+            self._access_text(thread, op, address),
             **self._access(thread, op, address, state),
             wait_loops=loops if poll is None else frozenset({poll}),
             poll=poll,
+            coherent=not op.instruction.has("nc"),
         )
 
     def _store(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Store:
         op, address, value = asked
-        element = len(state.got)
-        value = value if op.count == 1 else value[element]
+        access = self._access(thread, op, address, state)
+        text = str(value) if op.count == 1 else f"{{{', '.join(map(str, value))}}}"
         return requests.Store(
-            f"{self._access_text(thread, op, address, element)} <- {value}",
-            **self._access(thread, op, address, state),
-            values=(value,),
+            f"{self._access_text(thread, op, address)} <- {text}",
+            **access,
+            values=self._split(op, access["moments"], (value,) if op.count == 1 else value),
         )
 
     def _rmw(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Rmw:
         op, address, b, c = asked
+        access = self._access(thread, op, address, state)
 
         def modify(values: requests.Values) -> requests.Values | None:
             assert op.modify is not None
-            (old,) = values
-            return None if op.kind == "cas" and old != b else (op.modify(old, b, c),)
+            old = access["join"](values) if access["join"] else values[0]
+            if op.kind == "cas" and old != b:
+                return None
+            return self._split(op, access["moments"], (op.modify(old, b, c),))
 
         operands = f"{b}, {c}" if op.kind == "cas" else f"{b}"
         return requests.Rmw(
             f"{self._access_text(thread, op, address)} with {operands}",
-            **self._access(thread, op, address, state),
+            **access,
             modify=modify,
             native=self._is_native(thread, address),
         )
@@ -168,7 +183,10 @@ class PtxThreads:
     def _is_native(self, thread: int, address: int) -> bool:
         if address & SHARED_WINDOW:
             return True
-        return self.is_native(self.threads[thread].device, self.memory_before.find(address, 1)[0].device)
+        return self.is_native(self.threads[thread].device, self._home(address))
+
+    def _home(self, address: int) -> int:
+        return self.memory_before.find(address, 1)[0].device
 
     def _fence(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Fence:
         op: Op = asked[0]
@@ -226,22 +244,45 @@ class PtxThreads:
         )
 
     def _access(self, thread: int, op: Op, address: int, state: PtxState) -> dict[str, Any]:
-        """Checked, and known as a location."""
+        """Checked, and known as cells."""
         use = Use(thread, self.threads[thread].block, state.phase, writes=op.code != Code.LOAD)
         try:
-            place = self._checked(thread, address, op.bytes) + len(state.got) * op.size
-            location = self.locations.used(place, op.size, use)
+            place = self._checked(thread, address, op.bytes)
         except EmulationError as error:
             raise self._error(thread, op, str(error)) from None
+        starts = range(place, place + op.bytes, op.size)
+        elements = [self.locations.used(start, op.size, use) for start in starts]
+        cells = tuple(chain(*elements))
+        is_whole = address & SHARED_WINDOW or op.bytes <= self.bytes_whole(self._home(address))
         return {
-            "private": not self.locations.is_contested(location, use),
-            "moments": ((location,),),
+            "private": not any(self.locations.is_contested(cell, use) for cell in cells),
+            "moments": (cells,) if is_whole else tuple(elements),
             "size": op.size,
             "strong": op.strong,
             "acquire": op.acquire,
             "release": op.release,
             "scope": Scope(op.scope),
+            "join": None if len(cells) == 1 else partial(self._joined, elements),
         }
+
+    def _joined(self, elements: Sequence[Sequence[int]], values: requests.Values) -> Any:
+        """What an access has read: a number, or one for each element of a vector."""
+        pieces = iter(values)
+        scalars = []
+        for cells in elements:
+            raw = b"".join(next(pieces).to_bytes(self.locations.cells[cell].size, "little") for cell in cells)
+            scalars.append(int.from_bytes(raw, "little"))
+        return scalars[0] if len(scalars) == 1 else tuple(scalars)
+
+    def _split(self, op: Op, moments: Sequence[Sequence[int]], scalars: Sequence[int]) -> requests.Values:
+        """What each cell holds once these are written."""
+        raw = b"".join(scalar.to_bytes(op.size, "little") for scalar in scalars)
+        values = []
+        for cell in chain(*moments):
+            size = self.locations.cells[cell].size
+            values.append(int.from_bytes(raw[:size], "little"))
+            raw = raw[size:]
+        return tuple(values)
 
     def _wait_loops(self, thread: int, op: Op) -> frozenset[int]:
         return self.threads[thread].facts.wait_loops.get(id(op.instruction), frozenset())
@@ -264,14 +305,13 @@ class PtxThreads:
     def _value_before(self, address: int, size: int) -> int:
         if address & SHARED_WINDOW:
             return 0
-        segment, offset = self.memory_before.find(address, size)
-        return segment.views[size][offset // size]
+        segment, offset = self.memory_before.find(address, 1)
+        return int.from_bytes(segment.raw[offset : offset + size], "little")
 
-    def _access_text(self, thread: int, op: Op, address: int, element: int = 0) -> str:
-        """The instruction and where the element lies."""
-        place = address + element * op.size
-        shared = f"shared memory+{place & OFFSET_MASK}"
-        return f"{op.where()}, {shared if place & SHARED_WINDOW else self.memory_before.describe(place)}"
+    def _access_text(self, thread: int, op: Op, address: int) -> str:
+        """The instruction and where it goes."""
+        shared = f"shared memory+{address & OFFSET_MASK}"
+        return f"{op.where()}, {shared if address & SHARED_WINDOW else self.memory_before.describe(address)}"
 
     def _error(self, thread: int, op: Op, text: str) -> EmulationError:
         name = self.threads[thread].spec.lowered.function.name
@@ -282,3 +322,7 @@ def _nearness(one: ExploredThread, other: ExploredThread) -> Scope:
     if one.device != other.device:
         return Scope.SYS
     return Scope.CTA if one.block == other.block else Scope.GPU
+
+
+def _blocks_of(launches: Sequence[Placed]) -> list[tuple[int, ...]]:
+    return [threads for one in launches for threads in one.blocks]

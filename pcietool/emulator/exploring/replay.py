@@ -25,7 +25,6 @@ LATE_NS = (1 << 62) + (1 << 31)
 """What timers show behind all deadlines."""
 MAX_SLEEPS = 1_000
 """In a row, without any request between them: whoever does so waits for the time."""
-WIDEST_VECTOR = 4
 END = sys.maxsize
 """The position behind the last instruction."""
 
@@ -76,13 +75,12 @@ class ExploredThread:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PtxState(ProgramState):
-    """`asked` is what the generator yielded, None at its end; of a vector, element `len(got)` comes next. `phase`
-    counts block-wide barriers."""
+    """`asked` is what the generator yielded, None at its end and before its start. `phase` counts
+    block-wide barriers."""
 
     asked: tuple[Any, ...] | None
     sent: Sent | None
     phase: int
-    got: tuple[int, ...] = ()
     waits_for_time: bool = False
 
 
@@ -182,9 +180,7 @@ class Replay:
         state = self._states.get(key)
         if state is None:
             thread, position = key[:2]
-            state = PtxState(
-                None, position * WIDEST_VECTOR, asked=asked, sent=sent, phase=phase, waits_for_time=waits_for_time
-            )
+            state = PtxState(None, position, asked=asked, sent=sent, phase=phase, waits_for_time=waits_for_time)
             self._on_new(thread, state)
             self._states[key] = state
         return state

@@ -95,28 +95,21 @@ class Accesses:
     def loads(self, state: State, index: int, load: Load) -> Iterator[Done]:
         """By what is read."""
         before = state.threads[index]
-        for picks in self.choices(state.orders, before.floor, load):
+        floor = before.floor if load.coherent else before.began
+        for picks in self.choices(state.orders, floor, load.moments):
             thread = self.after_reading(state, index, load, picks) if load.coherent else before
             yield Done(thread, state.orders, picks, self._values(load, picks))
 
-    def choices(self, orders: Orders, floor: View, access: Access) -> Iterable[tuple[int, ...]]:
-        """The messages that the access may read, one for each location."""
-        if len(access.moments) == 1 and len(access.moments[0]) == 1:
-            return [(message,) for message in self.readable(orders, floor, access, access.moments[0][0])]
-        whole = [list(self._at_one_moment(orders, floor, access, moment)) for moment in access.moments]
+    def choices(self, orders: Orders, floor: View, moments: tuple[tuple[int, ...], ...]) -> Iterable[tuple[int, ...]]:
+        """The messages that an access may read, one for each location."""
+        if len(moments) == 1 and len(moments[0]) == 1:
+            return [(message,) for message in _readable(orders, floor, moments[0][0])]
+        whole = [list(self._at_one_moment(orders, floor, moment)) for moment in moments]
         return [tuple(chain(*picks)) for picks in product(*whole)]
 
-    def readable(self, orders: Orders, floor: View, access: Access, location: int) -> tuple[int, ...]:
-        order = orders[location]
-        if isinstance(access, Load) and not access.coherent:
-            return order
-        return order[order.index(floor[location]) :]
-
-    def _at_one_moment(
-        self, orders: Orders, floor: View, access: Access, moment: tuple[int, ...]
-    ) -> Iterator[tuple[int, ...]]:
+    def _at_one_moment(self, orders: Orders, floor: View, moment: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
         """Whoever sees a part of a message sees nothing older beside it."""
-        for picks in product(*(self.readable(orders, floor, access, location) for location in moment)):
+        for picks in product(*(_readable(orders, floor, location) for location in moment)):
             seen = dict(zip(moment, picks, strict=True))
             if not any(
                 orders[other].index(seen[other]) < orders[other].index(message)
@@ -320,7 +313,7 @@ class Accesses:
         """By what is read and where the write comes to stand. `comes_back`: whether the thread, having read this, would
         do nothing but try again."""
         orders = state.orders
-        for picks in self.choices(orders, state.threads[index].floor, rmw):
+        for picks in self.choices(orders, state.threads[index].floor, rmw.moments):
             thread = self.after_reading(state, index, rmw, picks)
             old = self._values(rmw, picks)
             new = rmw.modify(old)
@@ -333,6 +326,11 @@ class Accesses:
             moment = Moment(rmw.moments[0], new or old, sources, picks, unchanged, tries_again)
             for done in self._written(Done(thread, orders), index, rmw, moment):
                 yield done._replace(read=picks, values=old)
+
+
+def _readable(orders: Orders, floor: View, location: int) -> tuple[int, ...]:
+    order = orders[location]
+    return order[order.index(floor[location]) :]
 
 
 def raised(orders: Orders, floor: View, message: int, its: Iterable[int], looked_at: tuple[int, ...]) -> View:

@@ -67,6 +67,9 @@ class Search:
         if hanging:
             self.hang = self._path(min(graph.final_among(hanging), key=depths.__getitem__))
 
+    def all_states(self) -> list[State]:
+        return self._graph.states
+
     def execution(self, outcome: Outcome) -> list[Step]:
         """A shortest one that ends so."""
         return self._path(self.outcomes[outcome])

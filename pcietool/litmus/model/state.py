@@ -50,6 +50,18 @@ class Message(NamedTuple):
     """Whether the RMW was one step."""
 
 
+Looks = tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]], ...]
+"""(locations, messages) of the last look at each of the words that a turn looks at, sorted."""
+
+
+class Polled(NamedTuple):
+    """`past`: each look at one of its words, as (locations, what all words had then shown)."""
+
+    loop: int
+    latest: Looks
+    past: frozenset[tuple[tuple[tuple[int, ...], ...], Looks]]
+
+
 class Thread(NamedTuple):
     at: ProgramState
     floor: View
@@ -60,12 +72,16 @@ class Thread(NamedTuple):
     writes: int
     waits: bool
     """For a barrier."""
-    polled: frozenset[tuple[int | None, tuple[tuple[int, ...], ...], tuple[int, ...]]]
-    """(wait loop, locations, messages) of what a wait loop has seen since there was news for it."""
+    polled: Polled | None
+    """What the wait loop has seen that the thread is in."""
     proxied: View
     """The floor at the last proxy fence."""
     groups: tuple[tuple[int, ...], ...]
     """Agents of bulk copies that no full wait has taken, by group; the last group is not committed yet."""
+    began: View
+    """The floor at its start."""
+    triggered: bool = False
+    """Has come to a Trigger."""
 
 
 class Arrival(NamedTuple):

@@ -8,6 +8,7 @@ is read, where a store comes to stand) are different steps. Must not decide whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any
 
 from pcietool.litmus.model.accesses import Accesses, Done
@@ -15,6 +16,7 @@ from pcietool.litmus.model.barriers import arrived, disagrees, settled
 from pcietool.litmus.model.copies import committed, fenced, issued, waited
 from pcietool.litmus.model.requests import (
     Access,
+    Await,
     Barrier,
     Commit,
     Copy,
@@ -27,17 +29,21 @@ from pcietool.litmus.model.requests import (
     Rmw,
     Store,
     Threads,
+    Trigger,
     Values,
     WaitForCopies,
 )
 from pcietool.litmus.model.state import (
     TIME,
     Arrival,
+    Looks,
+    Polled,
     Source,
     State,
     Step,
     Thread,
     is_at_end,
+    join,
     replaced,
     with_thread,
 )
@@ -58,6 +64,8 @@ class Model:
             Fence: self._fence,
             Barrier: self._barrier,
             Pause: self._pause,
+            Trigger: self._trigger,
+            Await: self._await,
             Copy: self._copy,
             Commit: lambda state, index, commit: [self._step(state, index, committed(state.threads[index], commit))],
             WaitForCopies: self._wait_for_copies,
@@ -67,7 +75,7 @@ class Model:
     def start(self) -> State:
         first = self.accesses.first
         threads = tuple(
-            Thread(self.threads.begin(index), first, (None, None, None), NOTHING, 0, False, NOTHING, first, ((),))
+            Thread(self.threads.begin(index), first, (None, None, None), NOTHING, 0, False, None, first, ((),), first)
             for index in range(len(self.threads.nearness))
         )
         return State(threads, tuple((message,) for message in first), NOTHING, (), False)
@@ -111,17 +119,34 @@ class Model:
         return [self._accessed(state, index, load, one) for one in done]
 
     def _news(self, state: State, index: int, load: Load, possible: Iterator[Done]) -> Iterator[Done]:
-        """What a poll is worth following for: not for what the loop has seen before, nor for looking again just so."""
+        """What a poll is worth following for: not for what it has seen before while the other words of its loop showed
+        what they show now, unless one of those has news; nor for looking again just so."""
         before = state.threads[index]
-        seen = {messages for _, places, messages in before.polled if places == load.moments}
+        assert load.poll is not None
+        polled = before.polled if before.polled and before.polled.loop == load.poll else Polled(load.poll, (), NOTHING)
+        elsewhere = None
         for done in possible:
-            if done.read in seen:
-                continue
-            if done.thread is before:
+            latest = looked(polled.latest, load.moments, done.read)
+            if (load.moments, latest) in polled.past:
+                if elsewhere is None:
+                    elsewhere = self._has_news_elsewhere(state, index, load, polled)
+                if not elsewhere:
+                    continue
+            elif done.thread is before:
                 following = self._after(index, before, load.returned(done.values), late=False).request
                 if isinstance(following, Load) and (following.poll, following.moments) == (load.poll, load.moments):
                     continue
-            yield done._replace(thread=done.thread._replace(polled=_polled(done.thread, load, done.read)))
+            seen = Polled(load.poll, latest, polled.past | {(load.moments, latest)})
+            yield done._replace(thread=done.thread._replace(polled=seen))
+
+    def _has_news_elsewhere(self, state: State, index: int, load: Load, polled: Polled) -> bool:
+        floor = state.threads[index].floor
+        return any(
+            (moments, looked(polled.latest, moments, messages)) not in polled.past
+            for moments, _ in polled.latest
+            if moments != load.moments
+            for messages in self.accesses.choices(state.orders, floor, moments)
+        )
 
     def _store(self, state: State, index: int, store: Store) -> list[Step]:
         return [self._accessed(state, index, store, done) for done in self.accesses.stores(state, index, store)]
@@ -177,6 +202,24 @@ class Model:
         thread = waited(state, state.threads[index], wait)
         return [] if thread is None else [self._step(state, index, thread)]
 
+    # Launches
+
+    def _trigger(self, state: State, index: int, trigger: Trigger) -> list[Step]:
+        return [self._step(state, index, state.threads[index]._replace(triggered=True))]
+
+    def _await(self, state: State, index: int, wait: Await) -> list[Step]:
+        threads = state.threads
+        thread = threads[index]
+        for block in wait.blocks:
+            ended = all(is_at_end(threads[one]) for one in block)
+            if not ended and (wait.ended or not any(threads[one].triggered for one in block)):
+                return []
+        floor = thread.floor
+        for one in chain(*wait.blocks) if wait.ended else ():
+            floor = join(state.orders, floor, threads[one].floor)
+        began = floor if wait.starts else thread.began
+        return [self._step(state, index, thread._replace(floor=floor, began=began))]
+
     # Time
 
     def _pause(self, state: State, index: int, pause: Pause) -> list[Step]:
@@ -192,10 +235,10 @@ class Model:
         """The thread where its program goes on with what its request has returned."""
         at = self._after(index, thread, value, state.late)
         polled = thread.polled
-        if polled and (at.request is None or any(loop not in at.request.wait_loops for loop, _, _ in polled)):
-            polled = NOTHING
-        _, floor, fenced, pending, writes, waits, _, proxied, groups = thread
-        return Thread(at, floor, fenced, pending, writes, waits, polled, proxied, groups)
+        if polled and (at.request is None or polled.loop not in at.request.wait_loops):
+            polled = None
+        _, floor, fenced, pending, writes, waits, _, proxied, groups, began, triggered = thread
+        return Thread(at, floor, fenced, pending, writes, waits, polled, proxied, groups, began, triggered)
 
     def _after(self, index: int, thread: Thread, value: Any, late: bool) -> ProgramState:
         at = thread.at
@@ -210,11 +253,9 @@ def _goes_forward(before: Thread, step: Step) -> bool:
     return after.waits or after.at.position > before.at.position
 
 
-def _polled(thread: Thread, load: Load, messages: tuple[int, ...]) -> frozenset[Any]:
-    """A message that is not the first here is news: every other word the loop waits for is then looked at again."""
-    seen = thread.polled
-    here = frozenset(one for one in seen if one[1] == load.moments)
-    return (here or seen) | {(load.poll, load.moments, messages)}
+def looked(latest: Looks, moments: tuple[tuple[int, ...], ...], messages: tuple[int, ...]) -> Looks:
+    """What the words of a wait loop show after one more look."""
+    return tuple(sorted({**dict(latest), moments: messages}.items()))
 
 
 def _has_ended(step: Step) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from cuda.bindings import driver
 
-from pcietool.errors import DriverError
+from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import Launch
 from pcietool.machines.cuda.arguments import ArgumentBlock
 from pcietool.machines.cuda.driver import call
@@ -29,6 +29,11 @@ class PreparedLaunch:
     is always resident, and its plain launch is cheaper."""
 
     def __init__(self, gpu: WatchedGpu, launch: Launch) -> None:
+        if not 1 <= launch.block <= gpu.device.max_threads_per_block or launch.grid < 1:
+            raise UsageError(
+                f"{launch.kernel.name}: cannot launch {launch.grid} blocks of {launch.block} threads; a block has 1 to"
+                f" {gpu.device.max_threads_per_block} threads on GPU {gpu.index}"
+            )
         self.gpu = gpu
         self.name = launch.kernel.name
         self._cooperative = launch.spins and launch.grid > 1 and not launch.beyond_residency

@@ -6,7 +6,8 @@ Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import inf
 from typing import Any, Literal
 
@@ -19,7 +20,8 @@ from pcietool.emulator.engine.grids import LaunchQueue, resident_blocks
 from pcietool.emulator.engine.threads import GridSpec
 from pcietool.emulator.engine.trace import EventTrace, TracedEngine
 from pcietool.emulator.engine.variants import OrderName, engine_of
-from pcietool.emulator.exploring.explore import MAX_STATES, KernelExploration, Observed, explore
+from pcietool.emulator.exploring.explore import BOUNDS, MAX_STATES, KernelExploration, Observed, explore
+from pcietool.emulator.exploring.launches import ExploredLaunch
 from pcietool.emulator.fabric.fabric import FabricSpec, load_fabric
 from pcietool.emulator.memory import HOST, Memory
 from pcietool.emulator.translate.lower import Lowered
@@ -37,17 +39,15 @@ from pcietool.machines.base import (
     Machine,
     Place,
     Program,
+    Runner,
 )
 from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.emulated.copies import start_copies
 from pcietool.machines.emulated.ending import Ending, run_to_the_end
 from pcietool.machines.emulated.memory import EmulatedAllocation
 from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
-from pcietool.machines.graph import Runner
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 
-RESERVED_SHARED = 1024
-"""Bytes of each SM's shared memory that CUDA keeps for itself, a block."""
 DEFAULT_FABRIC = "pcie5-switch4"
 
 
@@ -191,16 +191,6 @@ class EmulatedMachine(Machine):
     def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
         return resident_blocks(self.spec.gpu, block, shared_bytes(self._lowered(kernel).function, shared))
 
-    def check_shape(self, launch: Launch) -> None:
-        super().check_shape(launch)
-        shared = shared_bytes(self._lowered(launch.kernel).function, launch.shared)
-        limit = self.spec.gpu.shared_bytes_per_sm - RESERVED_SHARED
-        if shared > limit:
-            raise UsageError(
-                f"{launch.kernel.name}: {shared} bytes of shared memory a block, GPU {launch.device} has {limit}; use"
-                " fewer rounds or smaller sizes"
-            )
-
     def _round(
         self,
         what: str,
@@ -267,22 +257,30 @@ class EmulatedMachine(Machine):
         launches: Sequence[Launch],
         observe: Sequence[tuple[Buffer, DTypeLike, int]] = (),
         max_states: int = MAX_STATES,
+        max_seconds: float = inf,
+        progress: Callable[[int], None] = lambda states: None,
     ) -> KernelExploration:
-        """Every execution that PTX allows of launches that run together, one a device, from the memory as it is, which
-        is left as it is. `observe`: (buffer, element type, count) of what makes up an outcome."""
+        """All executions, under the rules of `litmus`, of launches that start together, from the memory as it is, which
+        is left as it is. `observe`: (buffer, element type, count) of what makes up an outcome. `progress` is told now
+        and then how many states there are."""
         for launch in launches:
-            self.check_shape(launch)
             self.check_residency(launch)
         self._reset_watches(deadline_s=1.0)  # no time passes: any will do
-        grids = [
-            (
+        explored = [
+            ExploredLaunch(
                 self._gpus[launch.device],
                 self._grid(launch, 1.0, self._program(launch.kernel).explored(launch.kernel.name)),
+                overlaps=launch.overlaps,
             )
             for launch in launches
         ]
         observed = [Observed(buffer.address, dtype, count) for buffer, dtype, count in observe]
-        return explore(grids, self.memory, self.engine.fabric.is_native, observed, max_states)
+        bounds = replace(BOUNDS, states=max_states, seconds=max_seconds, progress=progress)
+
+        def bytes_whole(home: int) -> float:
+            return 0 if self.tear else self.spec.vector_bytes_whole(home)
+
+        return explore(explored, self.memory, self.engine.fabric.is_native, bytes_whole, observed, bounds)
 
     def _reset_watches(self, deadline_s: float) -> None:
         for watch, records in zip(self._watches, self._records, strict=True):

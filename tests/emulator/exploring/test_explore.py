@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pcietool.emulator.exploring.explore import KernelExploration
-from pcietool.errors import EmulationError, UsageError
+from pcietool.errors import EmulationError
 from pcietool.litmus.explore import explore
 from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.program import LitmusTest
@@ -131,11 +131,13 @@ def explored_ptx(machine: EmulatedMachine, body: str, threads: int = 2, **option
     return machine.explore([launch], [(memory, np.uint32, 4)])
 
 
-def test_a_vector_is_not_read_as_one(two_gpus: EmulatedMachine) -> None:
+@pytest.mark.parametrize(("tear", "seen"), [(False, {(0, 0), (1, 1)}), (True, {(0, 0), (0, 1), (1, 0), (1, 1)})])
+def test_a_vector_is_read_as_one_unless_it_is_to_tear(tear: bool, seen: set[tuple[int, int]]) -> None:
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 0; @%p1 bra WRITE;
     ld.global.v2.u32 {%r2, %r3}, [%a]; st.global.v2.u32 [%a+8], {%r2, %r3}; ret;
     WRITE: mov.u32 %r4, 1; st.global.v2.u32 [%a], {%r4, %r4}; ret;"""
-    assert {outcome[2:] for outcome in explored_ptx(two_gpus, body).outcomes} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    with EmulatedMachine.open("h200-nvlink2", [0, 1], tear=tear) as machine:
+        assert {outcome[2:] for outcome in explored_ptx(machine, body).outcomes} == seen
 
 
 def test_a_warp_vote_hands_values_on_but_nothing_that_was_seen(two_gpus: EmulatedMachine) -> None:
@@ -179,7 +181,6 @@ def test_a_thread_that_loops_for_ever_keeps_no_other_from_its_steps(two_gpus: Em
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ("st.global.u32 [%a], 1; st.global.u16 [%a+2], 1; ret;", "a 2 byte access overlaps one of 4 bytes"),
         ("ld.global.u32 %r1, [%a+64]; ret;", "offset 64 of 'memory'"),
         ("ld.global.u32 %r1, [%a+2]; ret;", "misaligned 4 byte access"),
         ("cp.async.bulk.commit_group; ret;", "cp.async.bulk.commit_group is not explored; leave it out"),
@@ -199,9 +200,3 @@ def test_what_cannot_be_explored_is_an_error_that_names_the_instruction(
     with pytest.raises(EmulationError, match=message) as raised:
         explored_ptx(two_gpus, body)
     assert "PTX line" in str(raised.value)
-
-
-def test_two_launches_on_one_gpu_are_refused(two_gpus: EmulatedMachine) -> None:
-    launches = barrier_rounds(two_gpus, NO_INJECTION)
-    with pytest.raises(UsageError, match="2 launches on GPU 0"):
-        two_gpus.explore([launches[0], launches[0]])
