@@ -54,7 +54,7 @@ class Case:
     engines: Sequence[str] = ("timing", "random", "explore")
     fabric: str = "pcie5-switch4"
     gpus: int = 2
-    seeds: int = 20
+    seeds: int = 10
 
     def source(self, variant: str) -> str:
         return (HERE / self.name / f"{variant}.cu").read_text()
@@ -90,14 +90,14 @@ def ran(case: Case, variant: str, order: OrderName) -> Iterator[Ran]:
             yield Ran(outcome, memory.observed())
 
 
-def explored(case: Case, variant: str) -> tuple[KernelExploration, list[Memory]]:
-    """The exploration, and its outcomes by buffer."""
+def explored(case: Case, variant: str) -> tuple[KernelExploration, dict[tuple[int, ...], Memory]]:
+    """The exploration, and what each of its outcomes means."""
     with EmulatedMachine.open(case.fabric, range(case.gpus)) as machine:
         memory = _Memory(machine, case)
         parts = [(name, buffer) for name in case.observed() for buffer in memory.buffers[name]]
         observe = [(buffer, case.buffers[name].dtype, case.buffers[name].count) for name, buffer in parts]
         found = machine.explore(memory.launches(variant), observe)
-    return found, [_by_buffer(case, parts, outcome) for outcome in found.outcomes]
+    return found, {outcome: _by_buffer(case, parts, outcome) for outcome in found.outcomes}
 
 
 def _by_buffer(case: Case, parts: Sequence[tuple[str, Buffer]], outcome: Sequence[int]) -> Memory:

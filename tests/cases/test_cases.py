@@ -61,13 +61,10 @@ def _seen_running(case: Case, variant: str, order: OrderName) -> set[str]:
 
 def _seen_exploring(case: Case, variant: str) -> set[str]:
     found, outcomes = explored(case, variant)
-    assert found.complete
-    seen = set()
-    if found.hung:
-        seen.add("hang")
-    if any(outcome not in case.right for outcome in outcomes):
-        seen.add("wrong")
-    return seen
+    wrong = found.verdict(lambda outcome: outcomes[outcome] not in case.right)
+    names = {"hang": found.hangs, "wrong": wrong}
+    seen = {name for name, verdict in names.items() if verdict == "allowed"}
+    return seen | {"undecided" for verdict in names.values() if verdict == "undecided"}
 
 
 def _lines(case: Case, variant: str, pair: UnorderedAccess) -> str:

@@ -1,0 +1,4 @@
+extern "C" __global__ void sum(Watch*, u32* parts, u32* arrived, u32* total) {
+    parts[blockIdx.x] = blockIdx.x + 1;
+    if (add_acquire_gpu(arrived, 1) == gridDim.x - 1) *total = parts[0] + parts[1];
+}
