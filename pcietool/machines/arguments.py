@@ -16,17 +16,18 @@ from pcietool.ptx.model import TYPE_BYTES, Parameter
 
 
 def bit_patterns(kernel: Kernel, watch_address: int, args: Sequence[Argument]) -> tuple[int, ...]:
-    """`args` behind the Watch pointer, which every kernel takes first, each as an unsigned integer of its
-    parameter's width.
+    """`args`, behind the Watch pointer where the kernel takes it first, each as an unsigned integer of its parameter's
+    width.
 
     Raises UsageError if their number, kind, size or range does not fit the kernel.
     """
     types = [_type(parameter) for parameter in kernel.parameters]
-    if len(types) != len(args) + 1:
-        raise UsageError(
-            f"{kernel.name} takes the Watch and {len(types) - 1} arguments ({', '.join(types[1:])}), not {len(args)}"
-        )
-    given = zip(kernel.parameters, types, (watch_address, *args), strict=True)
+    watch = (watch_address,) if kernel.takes_watch else ()
+    if len(types) != len(watch) + len(args):
+        own = types[len(watch) :]
+        what = "the Watch and " if watch else "no Watch, and "
+        raise UsageError(f"{kernel.name} takes {what}{len(own)} arguments ({', '.join(own)}), not {len(args)}")
+    given = zip(kernel.parameters, types, (*watch, *args), strict=True)
     return tuple(
         _bits(f"{kernel.name}, argument {position} (.{kind})", parameter, argument)
         for position, (parameter, kind, argument) in enumerate(given)

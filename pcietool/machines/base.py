@@ -130,12 +130,13 @@ Argument = int | float | Buffer | bytes | np.void | np.ndarray
 
 @dataclass(frozen=True)
 class Kernel:
-    """One entry point of a loaded program. The first of its parameters always takes the device's Watch, which the
-    machine passes by itself."""
+    """One entry point of a loaded program. Where its first parameter is a `Watch*` (watch_parameter), the machine
+    passes the device's Watch there by itself."""
 
     name: str
     parameters: tuple[Parameter, ...]
     program: Program
+    takes_watch: bool = True
 
 
 class Program(ABC):

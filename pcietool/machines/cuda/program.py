@@ -11,10 +11,12 @@ from typing import Any
 from cuda.bindings import driver
 
 from pcietool.compiler import compile_source
+from pcietool.data import kernel_headers
 from pcietool.errors import CompileError, UsageError
 from pcietool.machines.base import Kernel, Program
 from pcietool.machines.cuda.driver import call
 from pcietool.machines.cuda.gpu import WatchedGpu
+from pcietool.machines.watch_parameter import takes_watch
 from pcietool.ptx.parser import parse
 
 
@@ -24,6 +26,7 @@ class CudaProgram(Program):
     def __init__(self, gpus: Sequence[WatchedGpu], name: str, text: str, defines: Mapping[str, int]) -> None:
         self.source = name
         self.defines = dict(defines)
+        self._text = text
         architectures = sorted({gpu.device.compute_capability for gpu in gpus})
         compiled = {
             architecture: compile_source(text, name=name, architecture=architecture, defines=self.defines)
@@ -43,7 +46,8 @@ class CudaProgram(Program):
     def kernel(self, name: str) -> Kernel:
         if name not in self._parameters:
             raise CompileError(f"{self.source} has no kernel {name!r}; it has {', '.join(sorted(self._parameters))}")
-        return Kernel(name, self._parameters[name], self)
+        watched = takes_watch(name, [self._text, *kernel_headers().values()])
+        return Kernel(name, self._parameters[name], self, watched)
 
     def function(self, gpu: WatchedGpu, name: str, shared: int) -> Any:
         """The handle on this GPU, allowed to use `shared` bytes of dynamic shared memory."""

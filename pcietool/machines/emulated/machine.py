@@ -155,7 +155,7 @@ class EmulatedMachine(Machine):
     def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program:
         architecture = self.spec.gpu.compute_capability
         compiled = compile_source(text, name=name, architecture=architecture, defines=defines)
-        program = EmulatedProgram(name, defines, compiled.ptx, self.order)
+        program = EmulatedProgram(name, defines, compiled.ptx, self.order, text)
         program.ptx_sha256 = {compiled.architecture: compiled.ptx_sha256}
         return program
 

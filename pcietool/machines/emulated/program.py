@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pcietool.data import kernel_headers
 from pcietool.emulator.engine.variants import OrderName
 from pcietool.emulator.translate.lower import Lowered, lower
 from pcietool.errors import CompileError
 from pcietool.machines.base import Kernel, Program
+from pcietool.machines.watch_parameter import takes_watch
 from pcietool.ptx.model import Function
 from pcietool.ptx.parser import parse
 
@@ -22,11 +24,15 @@ def shared_bytes(function: Function, dynamic: int) -> int:
 
 
 class EmulatedProgram(Program):
-    """All entries of one source, lowered for machines of one memory order."""
+    """All entries of one source, lowered for machines of one memory order. `text`: the source, if there is one; kernels
+    without take the Watch."""
 
-    def __init__(self, source: str, defines: Mapping[str, int], ptx: str, order: OrderName = "timing") -> None:
+    def __init__(
+        self, source: str, defines: Mapping[str, int], ptx: str, order: OrderName = "timing", text: str | None = None
+    ) -> None:
         self.source = source
         self.defines = dict(defines)
+        self.text = text
         self.module = parse(ptx)
         self.order = order
         self.lowered = {
@@ -38,7 +44,8 @@ class EmulatedProgram(Program):
     def kernel(self, name: str) -> Kernel:
         if name not in self.lowered:
             raise CompileError(f"{self.source} has no kernel '{name}'; it has {', '.join(self.lowered)}")
-        return Kernel(name, self.lowered[name].function.parameters, self)
+        watched = self.text is None or takes_watch(name, [self.text, *kernel_headers().values()])
+        return Kernel(name, self.lowered[name].function.parameters, self, watched)
 
     def explored(self, name: str) -> Lowered:
         """The kernel without any access in place, for exploring."""
