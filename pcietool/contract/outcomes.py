@@ -5,7 +5,7 @@ Plain data that every floor shares; must not know who ran it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -106,6 +106,16 @@ class UnorderedAccess:
             f"{self.address} {which} of {self.by} ({self.by_source}): GPU {self.device} block {self.block} thread"
             f" {self.thread}, {self.source}; {self.count} times; {EFFECTS[self.effect]}; mend: {self.mend}"
         )
+
+
+def told(unordered: Sequence[UnorderedAccess]) -> list[str]:
+    """One line each; where any mattered, those that did not are one line together."""
+    grave = [one for one in unordered if one.effect != "none"]
+    slight = len(unordered) - len(grave)
+    if not grave or not slight:
+        return [str(one) for one in unordered]
+    folded = f"{slight} more pair{'s' * (slight > 1)} on which no value depended in this run"
+    return [*map(str, grave), folded]
 
 
 @dataclass(frozen=True)

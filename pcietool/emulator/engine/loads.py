@@ -32,6 +32,8 @@ class Loads:
         if address & SHARED_WINDOW:
             value = self.order.load_shared(thread, op, address)
             thread.lag += self.issue
+            if thread.lag < self.order.shared_lag_ns:
+                return value
             self.engine.at(self.engine.now + thread.lag, self.engine.resume, thread, value)
             thread.lag = 0.0
             return BLOCKED

@@ -113,7 +113,10 @@ class Location:
 
     def readable(self, observer: Observer, piece: int, now: float) -> Message:
         """The newest message that this agent must see, or that its device has come to see."""
-        device, seen = observer.agent.writer[0], observer.rank_seen(piece)
+        newest, device = self.messages[-1], observer.agent.writer[0]
+        if overlap(piece, newest.piece) and newest.is_visible(device, now):
+            return newest
+        seen = observer.rank_seen(piece)
         return next(
             message
             for message in self._from_newest(piece)

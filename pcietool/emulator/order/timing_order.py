@@ -23,6 +23,8 @@ Handlers: TypeAlias = "tuple[Callable[[Thread, Any], Any], ...]"
 class TimingOrder:
     """Performs every access at once and in place."""
 
+    shared_lag_ns = 0.0
+    """How far a thread that loads from shared memory may run ahead of the clock."""
     written: WrittenBytes | None = None
     """Kept only where a kernel loads through the non-coherent path."""
 

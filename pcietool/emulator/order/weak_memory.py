@@ -52,6 +52,8 @@ class IssuedWrite(NamedTuple):
 class WeakMemory(TimingOrder):
     """What everybody has read and written in one round."""
 
+    shared_lag_ns = 50.0
+
     def __init__(self, engine: Core, seed: int, *, tear: bool = False) -> None:
         """`tear`: the elements of a vector may always be seen one by one, which is all that PTX promises."""
         self.engine = engine
@@ -73,6 +75,15 @@ class WeakMemory(TimingOrder):
     def load(self, thread: Thread, op: Op, place: Place) -> Any:
         observer, segment = thread.observer, place[0]
         access = _access(observer, op)
+        if op.count == 1 and op.coherent:  # most of them
+            piece = piece_of(segment.address + place[1], op.size)
+            location = self._location(*place)
+            message = location.readable(observer, piece, self.engine.now)
+            self._check_read(observer, access, location, piece, message)
+            self._observe(observer, access, piece, message)
+            if op.acquire:
+                observer.acquire(observer.pending.get(piece, {}), op.scope)
+            return message.part(piece)
         taken = self._readable(observer, op, place)
         if not op.coherent:
             return _values(op, [self._load_non_coherent(thread, access, piece, newest) for piece, newest in taken])
@@ -138,8 +149,8 @@ class WeakMemory(TimingOrder):
             written = message.access
             assert written is not None
             if (
-                not access.morally_strong(piece, written, message.piece)
-                and not observer.knows(written.agent, written.epoch)
+                not observer.knows(written.agent, written.epoch)
+                and not access.morally_strong(piece, written, message.piece)
                 and message.rank > observer.rank_seen(message.piece)
             ):
                 missed = message.rank > taken.rank and message.part(piece) != taken.part(piece)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pcietool.contract.outcomes import told
 from pcietool.machines.base import CopyStream, Machine
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
@@ -73,7 +74,7 @@ class TrialRunner:
                 if outcome.hang.limit == "host join timeout":
                     return report  # nothing can be read
             report.findings += entry.wrong_data(trial, report)
-            report.findings += [Finding("unordered", str(access)) for access in outcome.unordered]
+            report.findings += [Finding("unordered", line) for line in told(outcome.unordered)]
             if not outcome.hang:
                 report.findings += wrong_slots(entry, trial)
             report.findings += memory.damaged_guards()
