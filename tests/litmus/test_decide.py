@@ -133,7 +133,7 @@ def test_a_loop_that_changes_something_in_every_turn_is_left_undecided() -> None
     decision = decide(test, lambda outcome: is_sought(test, outcome))
     assert (decision.verdict, decision.reason) == (
         "undecided",
-        "loops may take more turns than the axioms were asked about",
+        "threads may go on for longer than the axioms were asked about",
     )
     assert decide(test, lambda outcome: outcome == (3,)).verdict == "allowed"
 

@@ -26,6 +26,10 @@ def test_a_copy_may_overtake_a_read_of_what_it_overwrites(read: str, between: st
         assert answered(columns("\n".join(fenced)), question, initial, ALONE).verdict == "forbidden"
 
 
+def test_a_copy_of_what_nothing_else_names_copies_zeros() -> None:
+    assert set(explored(columns(f"{COPY}\nld r0, y"), "exists (P0:r0 = 0)", "y=1;", ALONE).outcomes) == {(0,)}
+
+
 def test_a_proxy_fence_before_the_read_is_no_help() -> None:
     body = columns(f"fence.proxy.async\nld.weak r0, y\n{COPY}")
     assert answered(body, "exists (P0:r0 = 2)", "x=2; y=1;", ALONE).verdict == "allowed"

@@ -57,7 +57,7 @@ def decide(
         for execution in search.executions(wanted):
             return Decision("allowed", execution=execution)
         if search.goes_on():
-            return Decision("undecided", "loops may take more turns than the axioms were asked about")
+            return Decision("undecided", "threads may go on for longer than the axioms were asked about")
     except TooLarge as error:
         return Decision("undecided", str(error))
     return Decision("forbidden")

@@ -39,7 +39,7 @@ from pcietool.litmus.text.program import (
 
 MOST_TURNS = 4
 """Of loops that change something, on one path."""
-MOST_EVENTS = 60
+MOST_EVENTS = 200
 MOST_PATHS = 2_000
 MOST_STEPS = 20_000
 

@@ -17,7 +17,7 @@ from pcietool.litmus.model.state import TIME, State, Step
 from pcietool.litmus.model.steps import Model
 
 Outcome = tuple[int, ...]
-LOOK_AT_THE_CLOCK = 512
+LOOK_AT_THE_CLOCK = 16
 """States from one look to the next."""
 
 

@@ -24,6 +24,10 @@ from pcietool.litmus.text.program import Access, Expectation, LitmusTest, Litmus
 from pcietool.litmus.text.widths import fitting
 from pcietool.ptx.lexer import Token
 
+MOST_THREADS = 64
+MOST_INSTRUCTIONS = 1_000
+"""Of all threads."""
+
 
 def parse_litmus(text: str, source: str = "litmus") -> LitmusTest:
     """`source` is what errors call the text. Raises ConfigError with line and column."""
@@ -49,7 +53,10 @@ class _Parser:
         columns = [Column(cursor, self._locations) for _ in places]
         self._bind_initial(columns)
         while not cursor.at("locations", *QUANTIFIERS):
+            start = cursor.peek()
             self._row(columns)
+            if sum(len(column.code) for column in columns) > MOST_INSTRUCTIONS:
+                raise cursor.error(f"more than {MOST_INSTRUCTIONS:,} instructions; nobody could explore them", start)
         threads = tuple(
             LitmusThread(*place, column.finish(), tuple(column.registers), *self._initial_registers(number, column))
             for number, (place, column) in enumerate(zip(places, columns, strict=True))
@@ -73,8 +80,8 @@ class _Parser:
     def _content(self, location: int, touched: Sequence[tuple[int, Part]]) -> bytes:
         """As long as what is touched; what is not initialised is 0."""
         initialised = self._contents.get(location, {})
-        ends = [part.end for place, part in touched if place == location]
-        return bytes(initialised.get(at, 0) for at in range(max(4, *ends, *(at + 1 for at in initialised))))
+        ends = [4, *(part.end for place, part in touched if place == location), *(at + 1 for at in initialised)]
+        return bytes(initialised.get(at, 0) for at in range(max(ends)))
 
     def _description(self) -> tuple[str, Expectation | None]:
         """All quoted texts, and what they expect."""
@@ -147,6 +154,8 @@ class _Parser:
         places: list[tuple[int, int]] = []
         while not places or cursor.accept("|"):
             token = cursor.peek()
+            if len(places) == MOST_THREADS:
+                raise cursor.error(f"more than {MOST_THREADS} threads; nobody could explore them", token)
             if thread_number(cursor) != len(places):
                 raise cursor.unexpected(token, f"P{len(places)}: columns are numbered from the left")
             for text in ("@", "cta"):

@@ -62,7 +62,7 @@ def test_a_bound_that_ends_the_search_is_exit_code_1(tmp_path: Path, bound: tupl
     done = litmus(str(path), *bound)
     assert done.returncode == 1
     assert f"counts: undecided: not found in {'31' if bound[1] == '30' else ''}" in words(done.stdout)
-    assert f"which proves nothing; raise {bound[0]} (loops may take more turns" in words(done.stdout)
+    assert f"which proves nothing; raise {bound[0]} (threads may go on for longer" in words(done.stdout)
     assert "1 undecided; not every execution explored" in words(done.stdout)
 
 

@@ -210,6 +210,8 @@ def test_what_a_quantifier_expects(condition: str, verdict: str | None) -> None:
         (MP.replace("expect:", "expect: allowed. expect:"), "line 3, column 37: a second expectation; a test has one"),
         (MP.replace("PTX ", "PTX \x1b[31m"), "line 1, column 5: control character U+001B; remove it"),
         (one_column("cp.bulk [y], [x]"), "cp.bulk needs one of .async"),
+        (one_column(*["st.weak x, 1"] * 1_001), "line 1004, column 1: more than 1,000 instructions"),
+        (MP.replace("P0@cta 0,gpu 0", " | ".join(f"P{n}@cta {n},gpu 0" for n in range(65))), "more than 64 threads"),
         (one_column("cp.async.bulk [y]"), "expected ','"),
         (one_column("cp.async.bulk.wait_group"), "expected an integer"),
         (one_column("cp.async.bulk.commit_group.read"), "cp takes no .read"),
