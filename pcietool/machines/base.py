@@ -361,17 +361,17 @@ class Machine(ABC):
         self.announce(what, 0)
         return outcome
 
-    def in_random_order(self, seed: int) -> Machine | None:
+    def in_random_order(self, seed: int, *, tear: bool = False) -> Machine | None:
         """The same machine with memory as weak as PTX allows, by seed, to be closed by the caller; None where only
-        hardware decides."""
-        machine = self._in_random_order(seed)
+        hardware decides. `tear`: no vector is whole, also where the machine's are."""
+        machine = self._in_random_order(seed, tear)
         if machine is not None:
             machine.announce = self.announce
             machine.kernels_sha256 = self.kernels_sha256  # one run, one list
         return machine
 
     @abstractmethod
-    def _in_random_order(self, seed: int) -> Machine | None: ...
+    def _in_random_order(self, seed: int, tear: bool) -> Machine | None: ...
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:

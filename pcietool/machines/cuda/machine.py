@@ -141,7 +141,7 @@ class CudaMachine(Machine):
         graphs = record(gpus, prepared)
         return lambda deadline_s: self._run_round(gpus, [graphs.launch], deadline_s, (), what)
 
-    def _in_random_order(self, seed: int) -> Machine | None:
+    def _in_random_order(self, seed: int, tear: bool) -> Machine | None:
         return None
 
     def facts(self) -> dict[str, Any]:

@@ -133,8 +133,8 @@ class EmulatedMachine(Machine):
     def missing(self, capability: Literal["graphs", "host_agent", "copy_engine"]) -> str | None:
         return None
 
-    def _in_random_order(self, seed: int) -> Machine | None:
-        return EmulatedMachine(self.spec, self._gpus, seed, "random", tear=self.tear)
+    def _in_random_order(self, seed: int, tear: bool) -> Machine | None:
+        return EmulatedMachine(self.spec, self._gpus, seed, "random", tear=tear or self.tear)
 
     def facts(self) -> dict[str, Any]:
         return {

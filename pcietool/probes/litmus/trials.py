@@ -56,7 +56,7 @@ def run(machine: Machine, config: TrialsConfig, observer: Observer) -> list[Prob
     """One result a placement, one row a test. Raises ConfigError, before anything runs, for tests that are not there
     or broken."""
     tests = [(path, load(path)) for path in find(config.tests)]
-    with machine.in_random_order(config.seed) or nullcontext(machine) as weakest:
+    with machine.in_random_order(config.seed, tear=config.tear) or nullcontext(machine) as weakest:
         return _run(weakest, tests, config, observer)
 
 

@@ -254,3 +254,9 @@ def test_a_wrong_expectation_fails_whatever_is_seen() -> None:
     row = judge_counts("mp-weak-gpus", {(0, 0): 5}, verdict="forbidden")
     assert row["status"] == "fail"
     assert "allowed, though the test says forbidden" in row["failed"]
+
+
+@pytest.mark.parametrize("tear", [False, True])
+def test_a_vector_is_seen_torn_where_that_is_asked_for(tear: bool) -> None:
+    (row,) = trials_of("vector-data-and-flag-gpus", trials=1024, tear=tear).rows
+    assert bool(row["seen"]) == tear
