@@ -16,9 +16,16 @@ HOST = -1
 """The `device` of pinned host memory."""
 OFFSET_MASK = 0xFFFFFFFF
 Writer = tuple[int, int, int]
-"""(device, block, thread)."""
+"""(device, block, thread). Blocks of stream n are counted from n << STREAM_SHIFT, so that none is another."""
+STREAM_SHIFT = 32
 Place: TypeAlias = "tuple[Segment, int]"
 """An allocation, and an offset in it."""
+
+
+def shown(writer: Writer) -> Writer:
+    """As a person counts blocks."""
+    device, block, thread = writer
+    return device, block if block < 0 else block & (1 << STREAM_SHIFT) - 1, thread
 
 
 def views_of(raw: bytearray) -> dict[int, memoryview]:

@@ -154,7 +154,7 @@ class Program(ABC):
 
 @dataclass(frozen=True)
 class Launch:
-    """One grid of a round. Launches of one device run in the order given, those of different devices at once."""
+    """One grid of a round. Launches of one stream of a device run in the order given, all others at once."""
 
     device: int
     kernel: Kernel
@@ -170,6 +170,7 @@ class Launch:
     overlaps: bool = False
     """Its kernel waits for the launch before it by itself (overlap.cuh), so in a graph it may start before that one
     has ended. A machine that cannot do so starts it afterwards."""
+    stream: int = 0
 
     def __post_init__(self) -> None:
         args = tuple(one.tobytes() if isinstance(one, np.void | np.ndarray) else one for one in self.args)

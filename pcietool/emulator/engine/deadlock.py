@@ -13,14 +13,14 @@ from pcietool.contract.outcomes import BlockedThread
 from pcietool.emulator.engine.core import Core
 from pcietool.emulator.engine.grids import Grid, LaunchQueue
 from pcietool.emulator.engine.threads import Block, Thread
-from pcietool.emulator.memory import Place, Writer
+from pcietool.emulator.memory import Place, Writer, shown
 from pcietool.emulator.ops import Write, located
 
 
 def proved(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread, ...]:
     """Every thread that waits: first for a link on which nothing moves, then at a word nobody will write, then for
     another thread, or for a place on its GPU."""
-    grids = [device.grid for device in devices if device.grid]
+    grids = [grid for device in devices for grid in device.grids]
     blocks = [block for grid in grids for block in grid.running]
     stuck = [*_unanswered(blocks, engine.stuck), *_undelivered(engine, engine.stuck)] if engine.stuck else []
     gathering = [blocked for block in blocks for blocked in _gathering(block)]
@@ -29,7 +29,7 @@ def proved(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread,
 
 def running(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread, ...]:
     """Who still runs, then who waits."""
-    grids = [device.grid for device in devices if device.grid]
+    grids = [grid for device in devices for grid in device.grids]
     blocks = [block for grid in grids for block in grid.running]
     gathering = [blocked for block in blocks for blocked in _gathering(block)]
     spinning = [_at(thread, "still runs when the host's deadline ends the round") for thread in _free(blocks)]
@@ -43,7 +43,7 @@ def _sorted(*groups: Iterable[BlockedThread]) -> tuple[BlockedThread, ...]:
 def _polling(engine: Core) -> list[BlockedThread]:
     return [
         BlockedThread(
-            *parked.thread.writer,
+            *shown(parked.thread.writer),
             source=parked.op.where(),
             address=engine.memory.describe(parked.address),
             value=parked.value,
@@ -68,7 +68,8 @@ def _free(blocks: Iterable[Block]) -> Iterator[Thread]:
 def _at(thread: Thread, what: str, value: int | None = 0) -> BlockedThread:
     instruction = thread.block.lowered.instruction_at(thread.generator)
     source = "its start" if instruction is None else located(instruction)
-    return BlockedThread(*thread.writer, source, f"kernel {thread.block.lowered.function.name} {what}", value, None)
+    said = f"kernel {thread.block.lowered.function.name} {what}"
+    return BlockedThread(*shown(thread.writer), source, said, value, None)
 
 
 def _unanswered(blocks: Iterable[Block], link: str) -> Iterator[BlockedThread]:
@@ -96,13 +97,13 @@ def _undelivered(engine: Core, link: str) -> Iterator[BlockedThread]:
             stores.setdefault(engine.order.writer(stamp), what)
     for writer, (op, (segment, offset), _) in stores.items():
         address = engine.memory.describe(segment.address + offset)
-        yield BlockedThread(*writer, op.where(), f"its store to {address} never lands over {link}", None, None)
+        yield BlockedThread(*shown(writer), op.where(), f"its store to {address} never lands over {link}", None, None)
 
 
 def _last_writer(place: Place) -> str | None:
     segment, offset = place
     writer = segment.writers.get(offset)
-    return None if writer is None else "GPU {} block {} thread {}".format(*writer)
+    return None if writer is None else "GPU {} block {} thread {}".format(*shown(writer))
 
 
 def _gathering(block: Block) -> Iterator[BlockedThread]:
@@ -110,7 +111,7 @@ def _gathering(block: Block) -> Iterator[BlockedThread]:
         expected = barrier.expected or block.alive
         what = f"barrier {number}: {barrier.arrived} of {expected} threads have arrived"
         for thread in barrier.waiting:
-            yield BlockedThread(*thread.writer, barrier.op.where(), what, barrier.arrived, None)
+            yield BlockedThread(*shown(thread.writer), barrier.op.where(), what, barrier.arrived, None)
     for offset, mbarrier in block.mbarriers.items():
         missing = f"{mbarrier.pending} arrivals and {mbarrier.transfer} bytes are missing"
         what = f"mbarrier at offset {offset} of shared memory: {missing}"

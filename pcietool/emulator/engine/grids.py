@@ -1,12 +1,13 @@
 """Launches on the emulated machine: the queue of each GPU, running grids, and which of their blocks are resident.
 
-A GPU runs its launches in order. A grid's blocks start as places become free, so a block beyond residency waits until
-another one has ended, as on hardware. Must not know about memory order or links.
+A GPU runs the launches of a stream in order, and streams at once. A grid's blocks start as places become free, so a
+block beyond residency waits until another one has ended, as on hardware. Must not know about memory order or links.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import inf
 from typing import Any
@@ -24,40 +25,67 @@ def resident_blocks(gpu: GpuModel, threads: int, shared: int) -> int:
 
 
 class LaunchQueue(GpuState):
-    """One GPU during a run: its launches, one after the other."""
+    """One GPU during a run: the launches of each stream, one after the other, those of several streams at once."""
 
     def __init__(self, index: int, engine: Engine) -> None:
         super().__init__(index)
         self.engine = engine
-        self.waiting: deque[GridSpec] = deque()
-        self.grid: Grid | None = None
+        self.waiting: dict[int, deque[GridSpec]] = {}
+        """By stream."""
+        self.grids: list[Grid] = []
         self.node_gap_ns = 0.0
         self.started_ns: float | None = None
         self.ended_ns = 0.0
+        self._used: dict[int, tuple[int, int, int]] = {}
+        """By SM: threads of whole warps, bytes of shared memory, and blocks."""
 
-    def submit(self, grids: list[GridSpec], start: float, node_gap_ns: float) -> None:
-        """Queues grids; the first starts at `start`."""
-        self.waiting.extend(grids)
+    def submit(self, grids: Mapping[int, Sequence[GridSpec]], starts: Mapping[int, float], node_gap_ns: float) -> None:
+        """Queues the grids of each stream; the first of each starts when `starts` says."""
         self.node_gap_ns = node_gap_ns
-        self.started_ns = start
-        self.engine.at(start, self._next_grid)
+        self.started_ns = min(starts.values())
+        self.ended_ns = 0.0
+        for stream, specs in grids.items():
+            self.waiting[stream] = deque(specs)
+            self.engine.at(starts[stream], self._next_grid, stream)
 
-    def _next_grid(self, _: Any = None, __: Any = None) -> None:
-        if self.waiting:
-            self.grid = Grid(self, self.waiting.popleft())
-            self.grid.fill()
+    def _next_grid(self, stream: int, _: Any = None) -> None:
+        if self.waiting[stream]:
+            grid = Grid(self, self.waiting[stream].popleft())
+            self.grids.append(grid)
+            grid.fill()
 
     def abandon(self) -> None:
         """What runs or waits is no more."""
         self.waiting.clear()
-        self.grid = None
+        self.grids.clear()
+        self._used.clear()
 
-    def grid_ended(self) -> None:
+    def take(self, sm: int, spec: GridSpec, sign: int = 1) -> bool:
+        """A block of this shape comes to an SM, if there is room beside those of other grids, or (-1) leaves it."""
+        gpu = self.engine.gpu
+        threads, shared, blocks = self._used.get(sm, (0, 0, 0))
+        after = threads + sign * (-(-spec.threads // 32) * 32), shared + sign * spec.shared, blocks + sign
+        if sign > 0 and (
+            after[0] > gpu.threads_per_sm or after[1] > gpu.shared_bytes_per_sm or after[2] > gpu.blocks_per_sm
+        ):
+            return False
+        self._used[sm] = after
+        return True
+
+    def block_ended(self) -> None:
+        """Whoever waits for a place may find one."""
+        for grid in self.grids:
+            if grid.next_block < grid.spec.blocks:
+                self.engine.at(self.engine.now, grid.fill)
+
+    def grid_ended(self, grid: Grid) -> None:
         """A grid ends when its last store is acknowledged."""
-        self.ended_ns = max(self.engine.now, self.acknowledged)
-        self.grid = None
-        if self.waiting:
-            self.engine.at(self.ended_ns + self.node_gap_ns, self._next_grid)
+        ended = max(self.engine.now, self.acknowledged)
+        self.ended_ns = max(self.ended_ns, ended)
+        self.grids.remove(grid)
+        stream = grid.spec.stream
+        if self.waiting[stream]:
+            self.engine.at(ended + self.node_gap_ns, self._next_grid, stream)
 
 
 class Grid:
@@ -70,14 +98,20 @@ class Grid:
         self.free_places = list(range(resident_blocks(self.engine.gpu, spec.threads, spec.shared)))[::-1]
         self.next_block = 0
         self.running: set[Block] = set()
-        self.view = self.engine.order.begin_grid(device.index)
+        self.view = self.engine.order.begin_grid(device.index, spec.stream)
 
     def fill(self, _: Any = None, __: Any = None) -> None:
         """Starts as many waiting blocks as there are places."""
-        started = []
+        started, taken = [], []
+        sms = self.engine.gpu.sms
         while self.next_block < self.spec.blocks and self.free_places:
-            started.append(self._block(self.next_block, self.free_places.pop()))
-            self.next_block += 1
+            place = self.free_places.pop()
+            if self.device.take(place % sms, self.spec):
+                started.append(self._block(self.next_block, place))
+                self.next_block += 1
+            else:
+                taken.append(place)
+        self.free_places += reversed(taken)
         self.running.update(started)
         for block in started:
             self._start(block)
@@ -118,7 +152,7 @@ class Grid:
     def _block_ended(self, block: Block, place: int) -> None:
         self.running.discard(block)
         self.free_places.append(place)
-        if self.next_block < self.spec.blocks:
-            self.engine.at(self.engine.now, self.fill)
-        elif not self.running:
-            self.device.grid_ended()
+        self.device.take(place % self.engine.gpu.sms, self.spec, -1)
+        self.device.block_ended()
+        if self.next_block == self.spec.blocks and not self.running:
+            self.device.grid_ended(self)

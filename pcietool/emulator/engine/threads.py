@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pcietool.emulator.fabric.fabric import Route
-from pcietool.emulator.memory import Place, Writer, views_of
+from pcietool.emulator.memory import STREAM_SHIFT, Place, Writer, views_of
 from pcietool.emulator.ops import Op, Stamp
 from pcietool.emulator.order.views import NOTHING, Observer, View
 from pcietool.emulator.translate.lower import SHARED_WINDOW, Lowered, ThreadGenerator
@@ -60,7 +60,7 @@ class Thread:
     """Bulk copies not known to be done; the last group is not committed yet."""
 
     def __post_init__(self) -> None:
-        self.writer = (self.block.device.index, self.block.index, self.tid)
+        self.writer = (self.block.device.index, self.block.index + (self.block.stream << STREAM_SHIFT), self.tid)
 
     def start(self, generator: ThreadGenerator) -> None:
         self.generator = generator
@@ -77,7 +77,8 @@ class Thread:
         return self.block.lowered.error_at(self, self.generator, error)
 
     def __str__(self) -> str:
-        return f"GPU {self.block.device.index} block {self.block.index} thread {self.tid}"
+        stream = f" stream {self.block.stream}" if self.block.stream else ""
+        return f"GPU {self.block.device.index}{stream} block {self.block.index} thread {self.tid}"
 
 
 class Parked:
@@ -132,6 +133,7 @@ class GridSpec:
     """Static and dynamic bytes."""
     deadline_ns: float
     """From the start of each block."""
+    stream: int = 0
 
 
 class GpuState:
@@ -165,6 +167,7 @@ class Block:
         self.device = device
         self.lowered = spec.lowered
         self.index = index
+        self.stream = spec.stream
         self.sm = sm
         self.deadline_ns = deadline_ns
         self.view = view

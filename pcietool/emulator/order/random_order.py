@@ -31,9 +31,9 @@ class RandomOrder(WeakMemory):
         self.agents: dict[tuple[Writer, object], Agent] = {}
         self.fences: dict[tuple[int, Agent], View] = {}
         """Of every fence.sc so far."""
-        self.launched: dict[int, View] = {}
-        self.ended: dict[int, list[Observer]] = {}
-        """By device, since its last launch began."""
+        self.launched: dict[tuple[int, int], View] = {}
+        self.ended: dict[tuple[int, int], list[Observer]] = {}
+        """By device and stream, since its last launch began."""
 
     # -- copies, and agents that are no threads -----------------------------------------------------------------------
 
@@ -141,9 +141,10 @@ class RandomOrder(WeakMemory):
     def starts(self, threads: list[Thread]) -> Iterable[tuple[float, list[Thread]]]:
         return self.schedule.starts(threads)
 
-    def begin_grid(self, device: int) -> View:
-        before = self.launched.get(device, NOTHING)
-        self.launched[device] = view = meet(self.ended.pop(device, []), (before,)).fenced()
+    def begin_grid(self, device: int, stream: int) -> View:
+        where = device, stream
+        before = self.launched.get(where, NOTHING)
+        self.launched[where] = view = meet(self.ended.pop(where, []), (before,)).fenced()
         return view
 
     def begin(self, thread: Thread) -> None:
@@ -151,7 +152,7 @@ class RandomOrder(WeakMemory):
         self.schedule.begin(thread)
 
     def end(self, thread: Thread) -> None:
-        self.ended.setdefault(thread.block.device.index, []).append(thread.observer)
+        self.ended.setdefault((thread.block.device.index, thread.block.stream), []).append(thread.observer)
 
     def unordered(self) -> tuple[UnorderedAccess, ...]:
         return self.report.take()

@@ -159,10 +159,10 @@ class TimingOrder:
         """The host has seen all that was written, and whatever is launched now has seen what the host has."""
         self.written = None
 
-    def begin_grid(self, device: int) -> View:
+    def begin_grid(self, device: int, stream: int) -> View:
         """A launch starts: what its threads know, which is all that launches before it on this device did."""
         if self.written is not None:
-            self.written.begin_grid(device)
+            self.written.begin_grid(device, stream)
         return NOTHING
 
     def begin(self, thread: Thread) -> None:

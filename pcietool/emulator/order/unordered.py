@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal, get_args
 
 from pcietool.contract.outcomes import Effect, UnorderedAccess
+from pcietool.emulator.memory import shown
 from pcietool.emulator.ops import Op
 from pcietool.emulator.order.history import Access, address_of
 
@@ -35,7 +36,7 @@ class Report:
         if before is not None and EFFECTS.index(before.effect) <= EFFECTS.index(effect):
             self.found[pair] = replace(before, count=before.count + 1)
             return
-        device, block, thread = access.agent.writer
+        device, block, thread = shown(access.agent.writer)
         self.found[pair] = UnorderedAccess(
             kind=kind,
             device=device,

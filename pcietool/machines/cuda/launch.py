@@ -34,6 +34,8 @@ class PreparedLaunch:
                 f"{launch.kernel.name}: cannot launch {launch.grid} blocks of {launch.block} threads; a block has 1 to"
                 f" {gpu.device.max_threads_per_block} threads on GPU {gpu.index}"
             )
+        if launch.stream:
+            raise UsageError(f"{launch.kernel.name}: launches in several streams run emulated only; use stream 0")
         self.gpu = gpu
         self.name = launch.kernel.name
         self._cooperative = launch.spins and launch.grid > 1 and not launch.beyond_residency

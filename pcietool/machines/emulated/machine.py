@@ -224,13 +224,22 @@ class EmulatedMachine(Machine):
         began = engine.now
         engine.order.begin_round()
         for device in used:
-            grids = [
-                self._grid(launch, deadline_s, self._lowered(launch.kernel))
-                for launch in launches
-                if launch.device == device
-            ]
-            skew = engine.fabric.rng.random() * engine.gpu.issue_ns.value + engine.order.launch_delay_ns()
-            self._states[self._gpus[device]].submit(grids, began + engine.gpu.launch_ns.value + skew, gap_ns)
+            streams = sorted({launch.stream for launch in launches if launch.device == device})
+            grids = {
+                stream: [
+                    self._grid(launch, deadline_s, self._lowered(launch.kernel))
+                    for launch in launches
+                    if (launch.device, launch.stream) == (device, stream)
+                ]
+                for stream in streams
+            }
+            launched = began + engine.gpu.launch_ns.value
+            starts = {
+                stream: launched
+                + (engine.fabric.rng.random() * engine.gpu.issue_ns.value + engine.order.launch_delay_ns())
+                for stream in streams
+            }
+            self._states[self._gpus[device]].submit(grids, starts, gap_ns)
         agents = [self._start_agent(agent, began) for agent in host_agents]
         copying = [
             start_copies(engine, self._gpus[stream.device], stream.steps, began + engine.gpu.launch_ns.value, gap_ns)
@@ -270,6 +279,7 @@ class EmulatedMachine(Machine):
             ExploredLaunch(
                 self._gpus[launch.device],
                 self._grid(launch, 1.0, self._program(launch.kernel).explored(launch.kernel.name)),
+                stream=launch.stream,
                 overlaps=launch.overlaps,
             )
             for launch in launches
@@ -321,6 +331,7 @@ class EmulatedMachine(Machine):
             arguments=arguments,
             shared=shared_bytes(lowered.function, launch.shared),
             deadline_ns=deadline_s * 1e9,
+            stream=launch.stream,
         )
 
     def _start_agent(self, agent: HostAgent, start: float) -> dict[str, float]:
