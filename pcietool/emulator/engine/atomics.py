@@ -1,7 +1,8 @@
 """Read-modify-writes in virtual time: at their home where the link is native, else at the requester.
 
 A home without native atomics is read, modified at the requester and written back, one at a time per device and word.
-One requester loses nothing that way; N steady ones overwrite each other and lose 1 - 1/N.
+One requester loses nothing that way; N steady ones overwrite each other and lose 1 - 1/N. Stores of its own device
+are not undone: one that lands between the two halves comes behind both.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Atomics:
     def __init__(self, engine: Core, stores: Stores) -> None:
         self.engine = engine
         self.fence_end = stores.fence_end
+        self.overtaking = stores.overtaking
         self.fabric = engine.fabric
         self.order = engine.order
         self.half_l2 = engine.half_l2
@@ -104,7 +106,9 @@ class Atomics:
     def _next(self, queue: WordQueue, where: Place) -> None:
         queue.busy = bool(queue.waiting)
         if queue.busy:
-            device = queue.waiting[0][0].block.device.index
+            thread, op, _, _ = queue.waiting[0]
+            device = thread.block.device.index
+            self.overtaking[device, where[0].address + where[1], op.size] = []
             served = self.fabric.routes[device, where[0].device].request(self.engine.now)
             self.engine.at(served, self._read, queue, where)
 
@@ -113,17 +117,19 @@ class Atomics:
         thread, op, b, _ = rmw
         read = self.order.begin_modify(thread, op, where, b)
         back = self.fabric.routes[where[0].device, thread.block.device.index].reply(self.engine.now, op.size)
-        self.engine.at(back, self._write_back, (queue, where), (rmw, read))
+        self.engine.at(back, self._write_back, (queue, where, self.engine.now), (rmw, read))
 
-    def _write_back(self, at: tuple[WordQueue, Place], modify: tuple[Rmw, tuple[int, Stamp]]) -> None:
+    def _write_back(self, at: tuple[WordQueue, Place, float], modify: tuple[Rmw, tuple[int, Stamp]]) -> None:
         """The next read of this device is served behind the write, since reads push writes."""
-        queue, where = at
+        queue, where, read = at
         (thread, op, b, c), (old, stamp) = modify
         device = thread.block.device
         assert op.modify is not None
         route = self.fabric.routes[device.index, where[0].device]
         landed = route.write(self.engine.now, op.size, coalesced=False)
         device.written(route, landed)
-        self.engine.at(landed, self.engine.land, (op, where, op.modify(old, b, c)), stamp)
+        stores = self.overtaking.pop((device.index, where[0].address + where[1], op.size))
+        if not any(read <= store <= landed for store in stores):
+            self.engine.at(landed, self.engine.land, (op, where, op.modify(old, b, c)), stamp)
         self._next(queue, where)
         self.engine.resume(thread, old)

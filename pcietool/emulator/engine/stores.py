@@ -24,6 +24,9 @@ class Stores:
         self.land = engine.land
         self.issue = engine.gpu.issue_ns.value
         gpu = engine.gpu
+        self.overtaking: dict[tuple[int, int, int], list[float]] = {}
+        """By (device, address, size) of a word at a home without native atomics to which a read-modify-write of that
+        device is on its way: when stores of the device land there meanwhile."""
         self.fence_base = (gpu.fence_cta_ns.value, gpu.fence_gpu_ns.value, gpu.fence_sys_ns.value)
 
     def serve(self, thread: Thread, request: tuple[Op, int, Any]) -> Any:
@@ -58,6 +61,10 @@ class Stores:
         route = self.routes[device.index, home]
         landed = route.write(start, op.bytes, coalesced=not op.strong)
         device.written(route, landed)
+        if self.overtaking:
+            address = place[0].address + place[1]
+            for word in range(address, address + op.bytes, op.size):
+                self.overtaking.get((device.index, word, op.size), []).append(landed)
         self.engine.at(landed, self.land, store, stamp)
         thread.lag += route.stall(start)
 
