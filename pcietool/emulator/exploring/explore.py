@@ -16,6 +16,7 @@ from pcietool.emulator.exploring.explored_threads import PtxThreads
 from pcietool.emulator.exploring.gaps import gaps
 from pcietool.emulator.exploring.launches import ExploredLaunch
 from pcietool.emulator.exploring.locations import TableChanged
+from pcietool.emulator.exploring.scout import scout
 from pcietool.emulator.memory import Memory
 from pcietool.errors import EmulationError
 from pcietool.litmus.describe import interleaving
@@ -87,6 +88,7 @@ def explore(
     end.
     """
     threads = PtxThreads(launches, memory, is_native, bytes_whole)
+    scout(threads)
     until = bounds.clock() + bounds.seconds
     while True:
         try:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from pcietool.emulator.exploring.launches import ExploredLaunch, Placed, placed
-from pcietool.emulator.exploring.locations import Locations, Use
+from pcietool.emulator.exploring.locations import Locations, TableChanged, Use
 from pcietool.emulator.exploring.replay import ExploredThread, Facts, PtxState, Replay
 from pcietool.emulator.memory import OFFSET_MASK, Memory
 from pcietool.emulator.ops import Code, Op
@@ -44,6 +44,8 @@ class PtxThreads:
     bytes_whole: Callable[[int], float]
     """Home -> up to how many bytes a vector there is read and written as one."""
     deadlines: bool = field(default=True, init=False)
+    tolerant: bool = field(default=False, init=False)
+    """States may be reached before it is known what they ask for; `renew_requests` tells."""
 
     def __post_init__(self) -> None:
         self.threads: list[ExploredThread] = []
@@ -86,7 +88,7 @@ class PtxThreads:
         places = [(cell.address, cell.size) for cell in self.locations.cells]
         for place in places:
             if place not in self._memory:
-                self._memory[place] = self._value_before(*place)
+                self._memory[place] = self.value_before(*place)
         return [self._memory[place] for place in places]
 
     def begin(self, thread: int) -> PtxState:
@@ -115,13 +117,23 @@ class PtxThreads:
 
     def renew_requests(self) -> None:
         """Before the search starts again: which cells there are has changed, or which accesses are private."""
-        for thread, state in self.known:
-            self._request(thread, state)
+        changed = True
+        while changed:
+            changed = False
+            for thread, state in self.known:
+                try:
+                    self._request(thread, state)
+                except TableChanged:
+                    changed = True
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
     def _reached(self, thread: int, state: PtxState) -> None:
-        self._request(thread, state)
+        try:
+            self._request(thread, state)
+        except TableChanged:
+            if not self.tolerant:
+                raise
         self.known.append((thread, state))
 
     def _request(self, thread: int, state: PtxState) -> None:
@@ -247,7 +259,7 @@ class PtxThreads:
         """Checked, and known as cells."""
         use = Use(thread, self.threads[thread].block, state.phase, writes=op.code != Code.LOAD)
         try:
-            place = self._checked(thread, address, op.bytes)
+            place = self.checked(thread, address, op.bytes)
         except EmulationError as error:
             raise self._error(thread, op, str(error)) from None
         starts = range(place, place + op.bytes, op.size)
@@ -287,7 +299,7 @@ class PtxThreads:
     def _wait_loops(self, thread: int, op: Op) -> frozenset[int]:
         return self.threads[thread].facts.wait_loops.get(id(op.instruction), frozenset())
 
-    def _checked(self, thread: int, address: int, size: int) -> int:
+    def checked(self, thread: int, address: int, size: int) -> int:
         """The address, which for shared memory tells blocks apart. Raises EmulationError."""
         if not address & SHARED_WINDOW:
             self.memory_before.find(address, size)
@@ -302,7 +314,7 @@ class PtxThreads:
             )
         return SHARED_WINDOW | self.threads[thread].block << 32 | offset
 
-    def _value_before(self, address: int, size: int) -> int:
+    def value_before(self, address: int, size: int) -> int:
         if address & SHARED_WINDOW:
             return 0
         segment, offset = self.memory_before.find(address, 1)

@@ -12,7 +12,7 @@ from pcietool.errors import EmulationError
 from pcietool.litmus.explore import explore
 from pcietool.litmus.text.library import find, load
 from pcietool.litmus.text.program import LitmusTest
-from pcietool.machines.base import Launch, Machine, on_device
+from pcietool.machines.base import Launch, Machine, Part, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.barrier.config import BarrierConfig
 from pcietool.probes.barrier.kernel import DROP, NO_INJECTION, Barrier
@@ -200,3 +200,49 @@ def test_what_cannot_be_explored_is_an_error_that_names_the_instruction(
     with pytest.raises(EmulationError, match=message) as raised:
         explored_ptx(two_gpus, body)
     assert "PTX line" in str(raised.value)
+
+
+def test_launches_of_one_gpu_run_one_after_the_other(two_gpus: EmulatedMachine) -> None:
+    word, seen = (two_gpus.alloc(on_device(0), 4, name) for name in ("word", "seen"))
+    store = ptx_program("st.global.u32 [%a], 7; ret;").kernel("k")
+    load = ptx_program("ld.global.nc.u32 %r1, [%a]; st.global.u32 [%b], %r1; ret;").kernel("k")
+    launches = [Launch(0, store, 1, 2, (word, word)), Launch(0, load, 1, 1, (word, seen))]
+    found = two_gpus.explore(launches, [(seen, np.uint32, 1)])
+    assert (set(found.outcomes), found.hung, found.complete) == ({(7,)}, 0, True)
+
+
+def load_buffering(machine: EmulatedMachine, order: tuple[str, str]) -> KernelExploration:
+    memory = machine.alloc(on_device(0), 16, "memory")
+    body = f"ld.{order[0]}.global.u32 %r1, [%a]; mov.u32 %r2, 1; st.{order[1]}.global.u32 [%b], %r2; ret;"
+    kernel = ptx_program(body, parameters=("u64", "u64")).kernel("k")
+    beside = Part(memory, 4, 4)
+    launches = [Launch(0, kernel, 1, 1, (memory, beside)), Launch(1, kernel, 1, 1, (beside, memory))]
+    return machine.explore(launches, [(memory, np.uint32, 2)])
+
+
+@pytest.mark.parametrize(
+    ("order", "gaps"),
+    [
+        (("relaxed.sys", "relaxed.sys"), ("load buffering",)),
+        (("weak", "relaxed.sys"), ("load buffering",)),
+        (("acquire.sys", "release.sys"), ()),
+        (("acquire.gpu", "release.sys"), ("load buffering",)),
+    ],
+)
+def test_what_load_buffering_may_hide_is_undecided(
+    two_gpus: EmulatedMachine, order: tuple[str, str], gaps: tuple[str, ...]
+) -> None:
+    found = load_buffering(two_gpus, order)
+    assert found.gaps == gaps
+    assert found.verdict(lambda outcome: outcome == (5, 5)) == ("undecided" if gaps else "forbidden")
+    assert found.verdict(lambda outcome: outcome == (1, 1)) == "allowed"
+
+
+def test_the_bound_in_time_ends_it_and_progress_is_told(two_gpus: EmulatedMachine) -> None:
+    told: list[int] = []
+    memory = two_gpus.alloc(on_device(0), 64, "memory")
+    kernel = ptx_program("atom.relaxed.gpu.global.add.u32 %r1, [%a], 1; st.global.u32 [%a+4], %r1; ret;").kernel("k")
+    launch = Launch(0, kernel, 4, 1, (memory, memory))
+    found = two_gpus.explore([launch], [(memory, np.uint32, 1)], max_seconds=0.0, progress=told.append)
+    assert (found.stopped, found.hangs) == ("seconds", "undecided")
+    assert told
