@@ -231,6 +231,8 @@ class WeakMemory(TimingOrder):
         before = location.messages[-1]
         message = Message(before.rank + 1, _value(segment, offset), piece, access, visible_ns, sources)
         message.changed = message.value ^ before.value
+        if (overwritten := location.newest.get(piece)) is not None:
+            message.together = overwritten.together  # who sees this element is behind that whole vector
         if is_shared(segment):
             message.settled_ns = now + LATE_IN_PROXY_NS
         self._check_write(location, piece, stamp, message)

@@ -1,8 +1,12 @@
 """What random order reports of unordered accesses: first what changed a value, each with what would order it."""
 
+from itertools import pairwise
+
+import numpy as np
 import pytest
 
 from pcietool.contract.outcomes import UnorderedAccess, told
+from pcietool.emulator.engine.variants import OrderName
 from pcietool.machines.base import Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import ptx_program
@@ -102,3 +106,26 @@ def test_the_report_says_what_would_order_the_two(text: str, shape: dict[str, in
 def test_an_access_to_shared_memory_is_named_by_its_variable() -> None:
     (pair,) = reported("mov.u32 %r1, %tid.x; st.shared.u32 [tile+8], %r1; ret;", block=64)
     assert pair.address == "'tile'+8 in shared memory of GPU 0 block 0"
+
+
+@pytest.mark.parametrize(("fence", "orders"), [(".global", False), (".shared::cta", True), ("", True)])
+def test_a_proxy_fence_of_one_space_orders_nothing_of_the_other(fence: str, orders: bool) -> None:
+    """A tile, written and then sent."""
+    text = f"""st.shared.u32 [tile], 1; fence.proxy.async{fence};
+        cp.async.bulk.global.shared::cta.bulk_group [%a], [tile], 16; cp.async.bulk.commit_group;
+        cp.async.bulk.wait_group 0; ret;"""
+    assert [pair.address for pair in reported(text)] == ["'tile'+0 in shared memory of GPU 0 block 0"] * (not orders)
+
+
+@pytest.mark.parametrize("order", ["timing", "random"])
+def test_what_an_earlier_launch_wrote_may_be_read_through_the_non_coherent_path(order: OrderName) -> None:
+    """Each launch reads what the one before it wrote, and writes beside it: nothing during the launch."""
+    text = "ld.global.nc.u32 %r1, [%a]; add.u32 %r1, %r1, 1; st.global.u32 [%b], %r1; ret;"
+    kernel = ptx_program(text, order).kernel("k")
+    for seed in range(5):
+        with EmulatedMachine.open("h200-nvlink4", [0], seed, order) as machine:
+            words = machine.alloc(on_device(0), 64, "words")
+            step = [words.address + 4 * n for n in range(4)]
+            outcome = machine.run([Launch(0, kernel, 1, 1, pair) for pair in pairwise(step)], 0.01)
+            assert outcome.unordered == ()
+            assert words.read(np.uint32, 4).tolist() == [0, 1, 2, 3]

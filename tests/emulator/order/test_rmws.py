@@ -102,3 +102,22 @@ def test_a_refused_compare_and_swap_releases_nothing_itself() -> None:
     relaxed = "fence.acq_rel.gpu; st.relaxed.sys.global.u32 [%b], 1;"
     _, unordered = forwarded(NOT_NATIVE, relaxed, acquired, 1)
     assert {one.address for one in unordered} == {"'data'+0 on GPU 2"}
+
+
+@pytest.mark.parametrize(("tear", "expected"), [(False, {1}), (True, {0, 1})])
+def test_a_vector_is_whole_also_for_who_has_seen_one_element_by_an_rmw(tear: bool, expected: set[int]) -> None:
+    """An RMW reads the newest flag, which its GPU may not have come to see yet; a load of both is no older."""
+    texts = [
+        "nanosleep.u32 3000; st.volatile.global.v2.u32 [%a], {1, 1}; ret;",
+        "LOOK: atom.relaxed.sys.global.or.b32 %r1, [%a+4], 0; setp.eq.u32 %p1, %r1, 0; @%p1 bra LOOK;"
+        " ld.volatile.global.v2.u32 {%r2, %r3}, [%a]; st.global.u32 [%b], %r2; ret;",
+    ]
+    kernels = [ptx_program(text, "random").kernel("k") for text in texts]
+    data = set()
+    for seed in range(60):
+        with EmulatedMachine.open(NATIVE, [0, 1], seed, "random", tear=tear) as machine:
+            words, seen = machine.alloc(on_device(1), 8, "words"), machine.alloc(on_device(1), 4, "seen")
+            launches = [Launch(gpu, kernel, 1, 1, (words, seen)) for gpu, kernel in enumerate(kernels)]
+            assert machine.run(launches, 0.01).finished
+            data.add(int(seen.read(np.uint32)[0]))
+    assert data == expected
