@@ -103,6 +103,12 @@ class Memory:
         offset = address & OFFSET_MASK
         if segment is not None and offset + nbytes <= segment.nbytes and not offset % nbytes:
             return segment, offset
+        following = self.segments.get((address >> 32) + 1)
+        if following is not None and offset > OFFSET_MASK // 2:
+            raise EmulationError(
+                f"{nbytes} byte access {OFFSET_MASK + 1 - offset} bytes before the start of '{following.name}'"
+                f" ({following.place()}): a negative index?"
+            )
         if segment is None:
             name = self.freed.get(address >> 32)
             what = f"of '{name}', which was freed" if name else "that belongs to no allocation"

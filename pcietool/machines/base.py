@@ -21,11 +21,13 @@ from pcietool.contract.outcomes import Outcome
 from pcietool.errors import DriverError, UsageError
 from pcietool.machines.allocation import Allocation
 from pcietool.machines.devices import Device, HostLink, Link
+from pcietool.machines.graph import Graph, Runner
 from pcietool.ptx.model import Parameter
 
 Backend = Literal["cuda", "emulated"]
 JOIN_MARGIN_S = 2.0
 """How long after a round's deadline, by which its kernels should have ended, the host gives up."""
+MOST_BLOCKS = 2**31 - 1
 WORD_BYTES = 4
 """What host agents and copy streams write."""
 
@@ -226,21 +228,6 @@ def _names(launches: Sequence[Launch]) -> str:
     return f"{kernels} on GPU{'s' if len(devices) > 1 else ''} {', '.join(map(str, devices))}"
 
 
-Runner = Callable[[float], Outcome]
-"""Runs a round that is prepared, once or again, with a deadline in seconds."""
-
-
-class Graph:
-    """A round that was recorded once and can run again and again (a CUDA graph per device)."""
-
-    def __init__(self, run: Runner) -> None:
-        self._run = run
-
-    def run(self, deadline_s: float) -> Outcome:
-        """Runs it on all devices at once. The same arguments each time."""
-        return self._run(deadline_s)
-
-
 class Machine(ABC):
     """Devices and links, and the verbs load, alloc, copy, run and graph: checks here, the work in a tenant's hooks."""
 
@@ -327,6 +314,8 @@ class Machine(ABC):
         """Starts everything at once, at most one copy stream a device, and waits for the end or for the deadline.
         Nothing that synchronises happens in between. Raises UsageError for a spinning grid beyond residency (unless
         the launch says so), DriverError for a step that the driver refuses."""
+        for launch in launches:
+            self.check_shape(launch)
         for agent in host_agents:
             agent.buffer.check(agent.offset, WORD_BYTES)
         for stream in copy_streams:
@@ -349,6 +338,8 @@ class Machine(ABC):
 
     def graph(self, launches: Sequence[Launch]) -> Graph:
         """Records the launches, instantiated and uploaded on every device."""
+        for launch in launches:
+            self.check_shape(launch)
         what = f"graph of {_names(launches)}"
         recorded = self._graph(what, launches)
         return Graph(lambda deadline_s: self._announced(what, deadline_s, recorded))
@@ -381,6 +372,15 @@ class Machine(ABC):
 
     @abstractmethod
     def close(self) -> None: ...
+
+    def check_shape(self, launch: Launch) -> None:
+        """Refuses a grid or block of a size that there is not."""
+        device = self.devices[launch.device]
+        if not 1 <= launch.block <= device.max_threads_per_block or not 1 <= launch.grid <= MOST_BLOCKS:
+            raise UsageError(
+                f"{launch.kernel.name}: cannot launch {launch.grid} blocks of {launch.block} threads; a block has 1 to"
+                f" {device.max_threads_per_block} threads on GPU {launch.device}"
+            )
 
     def check_residency(self, launch: Launch) -> None:
         """Refuses a grid of waiting blocks of which some could never start."""

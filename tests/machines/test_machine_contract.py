@@ -1,6 +1,7 @@
 """What every tenant must do; the same functions on the emulator and on real GPUs."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -220,6 +221,16 @@ def test_a_graph_runs_again_and_again(machine: Machine, alloc: Alloc) -> None:
     for repeat in (1, 2):
         assert graph.run(DEADLINE_S).finished
         assert (base.read(np.uint32) == 15 * repeat).all()
+
+
+@pytest.mark.parametrize(("grid", "block", "shared"), [(0, 32, 0), (1, 0, 0), (1, 1500, 0), (1, 32, 1 << 20)])
+def test_launches_of_no_size_or_too_large_are_refused(
+    machine: Machine, alloc: Alloc, grid: int, block: int, shared: int
+) -> None:
+    (launch,), _ = barrier(machine, alloc)
+    wrong = replace(launch, grid=grid, block=block, shared=shared, spins=False)
+    with pytest.raises(UsageError, match="bytes of shared memory a block" if shared else "cannot launch"):
+        machine.run([wrong], DEADLINE_S)
 
 
 def test_waiting_blocks_beyond_residency_are_refused(machine: Machine, alloc: Alloc) -> None:

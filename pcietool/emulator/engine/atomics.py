@@ -51,6 +51,7 @@ class Atomics:
         op, address, b, c = request
         thread.poll_loop = None
         if address & SHARED_WINDOW:
+            thread.block.check_shared(op, address)
             return self.order.modify_shared(thread, op, address, b, c)
         where = self.engine.memory.find(address, op.size)
         device = thread.block.device

@@ -14,6 +14,8 @@ from pcietool.emulator.ops import Code, Op
 from pcietool.emulator.warps import warp_results
 from pcietool.errors import EmulationError
 
+ALL_LANES = 0xFFFFFFFF
+
 
 class BarrierCore(Core):
     """The core with what brings threads together."""
@@ -88,13 +90,15 @@ class BarrierCore(Core):
         if barrier is None:
             if number > 15:
                 raise EmulationError(f"barrier {number}: a block has barriers 0 to 15")
+            if count % 32:
+                raise EmulationError(f"barrier {number} for {count} threads: make it a multiple of 32, as PTX has it")
             barrier = block.barriers[number] = BlockBarrier(count, op)
         elif barrier.expected != count:
             raise EmulationError(
                 f"two thread counts on barrier {number} of one block: {barrier.expected or 'all'} at"
                 f" {barrier.op.where()} and {count or 'all'} at {op.where()}; give one of them a barrier of its own"
             )
-        barrier.arrived += len(threads)
+        barrier.arrived += len(threads) + self._padding(barrier, threads)
         barrier.votes += votes
         if op.kind != "arrive":
             barrier.waiting += threads
@@ -105,6 +109,16 @@ class BarrierCore(Core):
                 barrier.given.append(self.order.give(thread))
         if barrier.arrived >= (count or block.alive):
             self._release(block, number)
+
+    @staticmethod
+    def _padding(barrier: BlockBarrier, threads: list[Thread]) -> int:
+        """Hardware counts warps: where a count is given, the lanes that the block's last warp lacks come with the first
+        of its lanes."""
+        size = len(threads[0].block.threads)
+        if not barrier.expected or barrier.padded or all(thread.tid >> 5 != size >> 5 for thread in threads):
+            return 0
+        barrier.padded = True
+        return -size % 32
 
     def _release(self, block: Block, number: int) -> None:
         barrier = block.barriers.pop(number)
@@ -123,7 +137,11 @@ class BarrierCore(Core):
             for thread, value in given.items():
                 self._arrive_warp(mask, {thread: value}, op)
             return
-        key = (warp, mask, op)
+        for thread in given if mask != ALL_LANES else ():
+            if not mask >> (thread.tid & 31) & 1:
+                outside = EmulationError(f"lane {thread.tid & 31} is not in the mask {mask:#010x} of the operation")
+                raise thread.error(outside)
+        key = (warp, mask, op.kind)
         gathered = block.warps.setdefault(key, given)
         if gathered is not given:
             gathered.update(given)
@@ -131,11 +149,11 @@ class BarrierCore(Core):
             self._release_warp(block, key)
 
     def _release_warp(self, block: Block, key: WarpKey) -> None:
-        gathered, op = block.warps.pop(key), key[2]
-        if op.kind == "sync":  # votes and shuffles order no memory
+        gathered, kind = block.warps.pop(key), key[2]
+        if kind == "sync":  # votes and shuffles order no memory
             self.order.meet(gathered)
         time = self.now + _catch_up(gathered) + self.gpu.warp_barrier_ns.value
-        self.at(time, self.resume_all, warp_results(op.kind, gathered))
+        self.at(time, self.resume_all, warp_results(kind, gathered))
 
 
 def _result(kind: str, votes: list[bool]) -> int | None:

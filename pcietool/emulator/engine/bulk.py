@@ -15,6 +15,8 @@ from pcietool.emulator.ops import Op, Stamp
 from pcietool.emulator.order.views import join
 from pcietool.errors import EmulationError
 
+MBARRIER_BYTES = 8
+MOST_ARRIVALS = 2**20 - 1
 ALIGNMENT = 16
 """Of both addresses and the size, in bytes."""
 
@@ -135,6 +137,7 @@ class Bulk:
         op, address, operand = request
         thread.poll_loop = None
         if op.kind == "init":
+            _check_mbarrier(thread.block, address, operand)
             thread.block.mbarriers[address] = MBarrier(operand, pending=operand)
             return self.engine.go_on(thread)
         barrier = self._mbarrier(thread.block, address)
@@ -172,3 +175,13 @@ class Bulk:
             self.order.take(thread, [barrier.completed])
             self.engine.at(self.engine.now + thread.lag + self.issue, self.engine.resume, thread, True)
             thread.lag = 0.0
+
+
+def _check_mbarrier(block: Block, address: int, count: int) -> None:
+    where = f"mbarrier at offset {address} of shared memory"
+    if address % MBARRIER_BYTES:
+        raise EmulationError(f"{where}: misaligned; align it to {MBARRIER_BYTES} bytes")
+    if address + MBARRIER_BYTES > len(block.shared[1]):
+        raise EmulationError(f"{where}, which has only {len(block.shared[1])} bytes")
+    if not 1 <= count <= MOST_ARRIVALS:
+        raise EmulationError(f"{where}: initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}")

@@ -117,8 +117,8 @@ def _gathering(block: Block) -> Iterator[BlockedThread]:
         what = f"mbarrier at offset {offset} of shared memory: {missing}"
         for thread in mbarrier.waiting:
             yield replace(_at(thread, ""), address=what, value=mbarrier.phase)
-    for (warp, mask, op), lanes in block.warps.items():
+    for (warp, mask, kind), lanes in block.warps.items():
         absent = mask & block.warp_alive[warp] & ~sum(1 << (thread.tid & 31) for thread in lanes)
-        what = f"{op.instruction.opcode} of lanes {mask:#010x} of warp {warp}: lanes {absent:#010x} have not arrived"
+        what = f"{kind} of lanes {mask:#010x} of warp {warp}: lanes {absent:#010x} have not arrived"
         first = min(lanes, key=lambda thread: thread.tid)  # for all that wait there
-        yield BlockedThread(*first.writer, op.where(), what, len(lanes), None)
+        yield replace(_at(first, ""), address=what, value=len(lanes))

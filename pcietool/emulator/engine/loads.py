@@ -30,6 +30,7 @@ class Loads:
     def serve(self, thread: Thread, request: tuple[Op, int]) -> Any:
         op, address = request
         if address & SHARED_WINDOW:
+            thread.block.check_shared(op, address)
             value = self.order.load_shared(thread, op, address)
             thread.lag += self.issue
             if thread.lag < self.order.shared_lag_ns:

@@ -32,6 +32,7 @@ class Stores:
     def serve(self, thread: Thread, request: tuple[Op, int, Any]) -> Any:
         op, address, value = request
         if address & SHARED_WINDOW:
+            thread.block.check_shared(op, address)
             return self.order.store_shared(thread, op, address, value)
         thread.poll_loop = None
         place = self.memory.find(address, op.bytes)

@@ -10,7 +10,7 @@ from pcietool.emulator.fabric.fabric import Route
 from pcietool.emulator.memory import STREAM_SHIFT, Place, Writer, views_of
 from pcietool.emulator.ops import Op, Stamp
 from pcietool.emulator.order.views import NOTHING, Observer, View
-from pcietool.emulator.translate.lower import SHARED_WINDOW, Lowered, ThreadGenerator
+from pcietool.emulator.translate.lower import SHARED_WINDOW, Lowered, ThreadGenerator, misaligned
 from pcietool.errors import EmulationError
 
 BLOCKED: Final = object()
@@ -19,8 +19,8 @@ Poll = tuple[Any, float, Op, Place]
 """What a poll saw last: (value, when it was asked, by which load, where)."""
 Look = tuple[Op, int]
 """By which load, at which address: a load as a thread asks for it."""
-WarpKey = tuple[int, int, Op]
-"""A warp operation in progress: (warp, mask of its lanes, operation)."""
+WarpKey = tuple[int, int, str]
+"""A warp operation in progress: (warp, mask of its lanes, operation). Lanes may come to it by several instructions."""
 
 
 @dataclass(slots=True, eq=False)
@@ -101,6 +101,8 @@ class BlockBarrier:
     expected: int
     op: Op
     arrived: int = 0
+    padded: bool = False
+    """Have the lanes arrived that the block's last warp lacks?"""
     waiting: list[Thread] = field(default_factory=list)
     votes: list[bool] = field(default_factory=list)
     latest: float = 0.0
@@ -184,6 +186,17 @@ class Block:
         self.shared = views_of(bytearray(spec.shared))
 
     # -- shared memory through generic addresses --------------------------------------------------------------------
+
+    def check_shared(self, op: Op, address: int) -> None:
+        """Raises EmulationError unless all of the access is in shared memory, and aligned."""
+        offset, length = address & ~SHARED_WINDOW, len(self.shared[1])
+        if offset % op.bytes:
+            misaligned(offset, op.bytes, "shared")
+        if offset + op.bytes > length:
+            far = offset >> 31
+            where = f"{(1 << 32) - offset % (1 << 32)} bytes before the start of" if far else f"at offset {offset} of"
+            end = "" if far else f", {offset + op.bytes - length} bytes beyond its end at {length}"
+            raise EmulationError(f"{op.bytes} byte access {where} shared memory{end}")
 
     def load_shared(self, op: Op, address: int) -> Any:
         index = (address & ~SHARED_WINDOW) // op.size

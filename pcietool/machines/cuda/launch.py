@@ -29,11 +29,6 @@ class PreparedLaunch:
     is always resident, and its plain launch is cheaper."""
 
     def __init__(self, gpu: WatchedGpu, launch: Launch) -> None:
-        if not 1 <= launch.block <= gpu.device.max_threads_per_block or launch.grid < 1:
-            raise UsageError(
-                f"{launch.kernel.name}: cannot launch {launch.grid} blocks of {launch.block} threads; a block has 1 to"
-                f" {gpu.device.max_threads_per_block} threads on GPU {gpu.index}"
-            )
         if launch.stream:
             raise UsageError(f"{launch.kernel.name}: launches in several streams run emulated only; use stream 0")
         self.gpu = gpu

@@ -26,7 +26,6 @@ from pcietool.machines.base import (
     Machine,
     Place,
     Program,
-    Runner,
 )
 from pcietool.machines.cuda.agents import atomic_fetch_add
 from pcietool.machines.cuda.copies import CopyQueue, copy_call
@@ -39,6 +38,7 @@ from pcietool.machines.cuda.program import CudaProgram, cuda_program
 from pcietool.machines.cuda.rounds import StuckError, run_round
 from pcietool.machines.cuda.telemetry import Telemetry
 from pcietool.machines.devices import Device, HostLink, Link
+from pcietool.machines.graph import Runner
 from pcietool.machines.selection import select_gpus
 
 MAX_QUEUED = 512

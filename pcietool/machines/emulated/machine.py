@@ -39,15 +39,17 @@ from pcietool.machines.base import (
     Machine,
     Place,
     Program,
-    Runner,
 )
 from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.emulated.copies import start_copies
 from pcietool.machines.emulated.ending import Ending, run_to_the_end
 from pcietool.machines.emulated.memory import EmulatedAllocation
 from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
+from pcietool.machines.graph import Runner
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 
+RESERVED_SHARED = 1024
+"""Bytes of each SM's shared memory that CUDA keeps for itself, a block."""
 DEFAULT_FABRIC = "pcie5-switch4"
 
 
@@ -191,6 +193,16 @@ class EmulatedMachine(Machine):
     def resident_blocks(self, device: int, kernel: Kernel, block: int, shared: int = 0) -> int:
         return resident_blocks(self.spec.gpu, block, shared_bytes(self._lowered(kernel).function, shared))
 
+    def check_shape(self, launch: Launch) -> None:
+        super().check_shape(launch)
+        shared = shared_bytes(self._lowered(launch.kernel).function, launch.shared)
+        limit = self.spec.gpu.shared_bytes_per_sm - RESERVED_SHARED
+        if shared > limit:
+            raise UsageError(
+                f"{launch.kernel.name}: {shared} bytes of shared memory a block, GPU {launch.device} has {limit}; use"
+                " fewer rounds or smaller sizes"
+            )
+
     def _round(
         self,
         what: str,
@@ -273,6 +285,7 @@ class EmulatedMachine(Machine):
         is left as it is. `observe`: (buffer, element type, count) of what makes up an outcome. `progress` is told now
         and then how many states there are."""
         for launch in launches:
+            self.check_shape(launch)
             self.check_residency(launch)
         self._reset_watches(deadline_s=1.0)  # no time passes: any will do
         explored = [

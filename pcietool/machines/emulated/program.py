@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from pcietool.data import kernel_headers
 from pcietool.emulator.engine.variants import OrderName
 from pcietool.emulator.translate.lower import Lowered, lower
-from pcietool.errors import CompileError
+from pcietool.errors import CompileError, PtxError
 from pcietool.machines.base import Kernel, Program
 from pcietool.machines.watch_parameter import takes_watch
 from pcietool.ptx.model import Function
 from pcietool.ptx.parser import parse
+
+CLUSTERS = frozenset({"reqnctapercluster", "explicitcluster"})
 
 
 def shared_bytes(function: Function, dynamic: int) -> int:
@@ -35,6 +37,12 @@ class EmulatedProgram(Program):
         self.text = text
         self.module = parse(ptx)
         self.order = order
+        for function in self.module.entries.values():
+            if clusters := sorted(CLUSTERS & function.directives.keys()):
+                raise PtxError(
+                    f"kernel {function.name}: the emulator knows no clusters (.{clusters[0]}, __cluster_dims__); take"
+                    " them away, or run on a GPU"
+                )
         self.lowered = {
             name: lower(function, inline_weak=order == "timing", inline_shared=order == "timing")
             for name, function in self.module.entries.items()

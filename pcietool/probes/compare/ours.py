@@ -8,7 +8,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from statistics import median
 
-from pcietool.machines.base import Graph, Launch
+from pcietool.machines.base import Launch
+from pcietool.machines.graph import Graph
 from pcietool.probes.barrier.config import BarrierConfig, Order
 from pcietool.probes.barrier.kernel import Barrier
 from pcietool.probes.common.hangs import finished

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from pcietool.errors import EmulationError
+from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.base import HOST, Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.emulator.emulated_programs import ptx_program, run_ptx
@@ -19,7 +19,34 @@ BROKEN = {
     "beyond the end, strong store": ("st.relaxed.sys.global.u32 [%a+1000], 1;", "offset 1000 of 'inputs'.*GPU 0"),
     "beyond the end, weak store": ("st.global.u32 [%a+16], 1;", "beyond (the|its) end|only 16 bytes"),
     "half beyond the end": ("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%b];", "beyond (the|its) end|only 4 bytes"),
-    "before the start": ("ld.global.u32 %r1, [%a+-4];", "access"),
+    "before the start, weak load": ("ld.global.u32 %r1, [%a+-4];", "4 bytes before the start of 'inputs'"),
+    "before the start, atomic": ("red.global.add.u32 [%a+-28], 1;", r"28 bytes before the start of 'inputs' \(GPU 0\)"),
+    "misaligned, generic address of shared memory": (
+        "mov.u64 %rd2, space; cvta.shared.u64 %rd1, %rd2; ld.u32 %r1, [%rd1+2];",
+        "misaligned 4 byte access .*shared memory",
+    ),
+    "beyond shared memory, generic address": (
+        "mov.u64 %rd2, space; cvta.shared.u64 %rd1, %rd2; st.u32 [%rd1+64], 1;",
+        "shared memory, 4 bytes beyond its end",
+    ),
+    "misaligned atomic, generic address of shared memory": (
+        "mov.u64 %rd2, space; cvta.shared.u64 %rd1, %rd2; atom.add.u32 %r1, [%rd1+1], 1;",
+        "misaligned 4 byte access .*shared memory",
+    ),
+    "misaligned mbarrier": (
+        "mov.u32 %r1, space; mbarrier.init.shared.b64 [%r1+4], 1;",
+        "mbarrier at offset 4 of shared memory: misaligned",
+    ),
+    "mbarrier without arrivals": (
+        "mov.u32 %r1, space; mbarrier.init.shared.b64 [%r1], 0;",
+        "initialised for 0 arrivals",
+    ),
+    "mbarrier beyond shared memory": (
+        "mov.u32 %r1, space; mbarrier.init.shared.b64 [%r1+64], 1;",
+        "offset 64 of shared memory, which has only 64 bytes",
+    ),
+    "no whole warps at a barrier": ("mov.u32 %r1, 40; bar.sync 1, %r1;", "barrier 1 for 40 threads"),
+    "a vote outside its mask": ("vote.sync.any.pred %p2, %p1, 1;", "lane 1 is not in the mask 0x00000001"),
     "beyond the end, atomic": ("red.global.add.u32 [%a+16], 1;", "offset 16 of 'inputs'"),
     "misaligned weak load": ("ld.global.u32 %r1, [%a+2];", "misaligned 4 byte access at offset 2 of 'inputs'"),
     "misaligned strong store": ("st.relaxed.sys.global.u32 [%a+1], 1;", "misaligned 4 byte access at offset 1"),
@@ -93,6 +120,31 @@ def test_named_barriers_and_arrivals(emulated: EmulatedMachine) -> None:
     assert run_ptx(emulated, body, block=96, registers=SHARED)[0] == 42
 
 
+def test_the_last_warp_of_a_block_counts_whole_at_a_barrier(emulated: EmulatedMachine) -> None:
+    """A guess until it was seen on a GPU: barriers count warps, so 40 threads are two of them."""
+    assert run_ptx(emulated, "bar.sync 1, 64; st.global.u32 [%b], 7; ret;", block=40)[0] == 7
+
+
+BRANCHES = """mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 1; mul.wide.u32 %rd1, %r1, 4;
+    add.u64 %rd1, %b, %rd1; @%p1 bra ODD; {even} bra ON; ODD: nanosleep.u32 500; {odd}
+    ON: st.global.u32 [%rd1], %r3; ret;"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1;", [lane ^ 1 for lane in range(32)]),
+        ("vote.sync.ballot.b32 %r3, %p1, -1;", [0xAAAAAAAA] * 32),
+        ("mov.u32 %r3, 5; bar.warp.sync -1;", [5] * 32),
+    ],
+)
+def test_lanes_meet_at_one_operation_from_both_sides_of_a_branch(
+    emulated: EmulatedMachine, operation: str, expected: list[int]
+) -> None:
+    body = BRANCHES.format(even=operation, odd=operation)
+    assert list(run_ptx(emulated, body, outputs=32, block=32)) == expected
+
+
 def test_a_lane_that_exits_is_not_waited_for(emulated: EmulatedMachine) -> None:
     body = """mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 3; @!%p1 bra WAIT; nanosleep.u32 1000; ret;
         WAIT: bar.warp.sync -1; st.global.u32 [%b], 7; ret;"""
@@ -143,3 +195,10 @@ def test_several_requesters_of_a_home_without_native_atomics_lose_all_but_one_sh
 def test_a_native_home_loses_nothing() -> None:
     with EmulatedMachine.open("h200-nvlink2") as native:
         assert counted(native, (0, 1), home=0) == 400
+
+
+def test_clusters_are_refused_at_load(emulated: EmulatedMachine) -> None:
+    text = 'extern "C" __global__ void {} k(unsigned* out) {{ *out = 1; }}'
+    with pytest.raises(PtxError, match="kernel k: the emulator knows no clusters"):
+        emulated.load_text("clusters.cu", text.format("__cluster_dims__(2, 1, 1)"))
+    emulated.load_text("no_clusters.cu", text.format(""))

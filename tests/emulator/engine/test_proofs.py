@@ -94,11 +94,11 @@ ODD = "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 1;"
 WAITS = {
     "shuffle": (
         f"{ODD} @%p1 bra ON; shfl.sync.bfly.b32 %r3, %r1, 1, 31, -1; ON: bar.sync 0; ret;",
-        "shfl of lanes 0xffffffff",
+        "shfl.bfly of lanes 0xffffffff",
     ),
     "ballot": (
         f"{ODD} @%p1 bra ON; vote.sync.ballot.b32 %r3, %p1, -1; ON: bar.sync 0; ret;",
-        "vote of lanes 0xffffffff",
+        "vote.ballot of lanes 0xffffffff",
     ),
     "warp barrier": (
         f"{ODD} @%p1 bra ON; bar.warp.sync -1; ON: bar.sync 0; ret;",
