@@ -95,8 +95,9 @@ class PtxThreads:
         launch = self._launch_of_block[self.threads[thread].block]
         if not launch.before:
             return self._replay.begin(thread)
-        blocks = launch.before[-1].blocks if launch.launch.overlaps else _blocks_of(launch.before)
-        wait = requests.Await("starts", private=True, blocks=blocks, ended=not launch.launch.overlaps, starts=True)
+        wait = requests.Await(
+            "starts", private=True, threads=[thread for one in launch.before for thread in one.threads]
+        )
         return PtxState(wait, -1, asked=None, sent=None, phase=0)
 
     def after(self, thread: int, at: PtxState, value: Any, late: bool) -> PtxState:
@@ -334,7 +335,3 @@ def _nearness(one: ExploredThread, other: ExploredThread) -> Scope:
     if one.device != other.device:
         return Scope.SYS
     return Scope.CTA if one.block == other.block else Scope.GPU
-
-
-def _blocks_of(launches: Sequence[Placed]) -> list[tuple[int, ...]]:
-    return [threads for one in launches for threads in one.blocks]

@@ -22,6 +22,7 @@ from pcietool.litmus.model.steps import Model
 from pcietool.litmus.text.program import Scope
 from pcietool.ptx.model import Instruction
 
+OVERLAP = "launches that overlap"
 MOST_STEPS = 200_000
 """That a search for load buffering may take; who needs more has the gap."""
 
@@ -29,11 +30,13 @@ MOST_STEPS = 200_000
 def gaps(threads: PtxThreads, model: Model, found: Search) -> list[str]:
     """The names of the gaps, in a fixed order."""
     near = set(_races(model, found.all_states()))
+    if any(launch.overlaps for launch in threads.launches):
+        near.add(OVERLAP)
     if any(map(_stores_in_a_loop, _accessing(threads, Store))):
         near.add(STORES_IN_LOOPS)
     if _Buffering(threads).is_possible():
         near.add(LOAD_BUFFERING)
-    return [name for name in (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS, STORES_IN_LOOPS) if name in near]
+    return [name for name in (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS, STORES_IN_LOOPS, OVERLAP) if name in near]
 
 
 # -- writes that nothing orders ---------------------------------------------------------------------------------------

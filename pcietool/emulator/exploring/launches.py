@@ -13,8 +13,7 @@ from pcietool.emulator.engine.threads import GridSpec
 
 @dataclass(frozen=True)
 class ExploredLaunch:
-    """`overlaps`: it begins once all blocks of the launch before it in its stream have said so, or ended; others wait
-    for the end of all launches before them."""
+    """`overlaps`: it may begin before the launch before it in its stream has ended, which is not explored."""
 
     device: int
     spec: GridSpec
@@ -38,9 +37,14 @@ class Placed:
         starts = range(self.first_thread, self.first_thread + spec.blocks * spec.threads, spec.threads)
         return [tuple(range(start, start + spec.threads)) for start in starts]
 
+    @property
+    def threads(self) -> range:
+        spec = self.launch.spec
+        return range(self.first_thread, self.first_thread + spec.blocks * spec.threads)
+
     def waits_for(self, other: Placed) -> bool:
         """Whether it begins only when the other has ended."""
-        return not self.launch.overlaps and other in self.before
+        return other in self.before
 
 
 def placed(launches: Sequence[ExploredLaunch]) -> list[Placed]:

@@ -99,18 +99,10 @@ class Pause(Request):
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Trigger(Request):
-    """Lets those go on who await a block of which one thread has come here, or all have ended."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Await(Request):
-    """Until all `blocks`, each the threads of one, have `ended`, and then has seen what they have; or, if not `ended`,
-    until each has come to a Trigger. `starts`: its thread has done nothing before."""
+    """The first of a thread, which begins when these `threads` have ended, and has seen what they have."""
 
-    blocks: Sequence[Sequence[int]]
-    ended: bool
-    starts: bool
+    threads: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -80,8 +80,6 @@ class Thread(NamedTuple):
     """Agents of bulk copies that no full wait has taken, by group; the last group is not committed yet."""
     began: View
     """The floor at its start."""
-    triggered: bool = False
-    """Has come to a Trigger."""
 
 
 class Arrival(NamedTuple):

@@ -8,7 +8,6 @@ is read, where a store comes to stand) are different steps. Must not decide whic
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import Any
 
 from pcietool.litmus.model.accesses import Accesses, Done
@@ -29,7 +28,6 @@ from pcietool.litmus.model.requests import (
     Rmw,
     Store,
     Threads,
-    Trigger,
     Values,
     WaitForCopies,
 )
@@ -64,7 +62,6 @@ class Model:
             Fence: self._fence,
             Barrier: self._barrier,
             Pause: self._pause,
-            Trigger: self._trigger,
             Await: self._await,
             Copy: self._copy,
             Commit: lambda state, index, commit: [self._step(state, index, committed(state.threads[index], commit))],
@@ -204,21 +201,15 @@ class Model:
 
     # Launches
 
-    def _trigger(self, state: State, index: int, trigger: Trigger) -> list[Step]:
-        return [self._step(state, index, state.threads[index]._replace(triggered=True))]
-
     def _await(self, state: State, index: int, wait: Await) -> list[Step]:
-        threads = state.threads
-        thread = threads[index]
-        for block in wait.blocks:
-            ended = all(is_at_end(threads[one]) for one in block)
-            if not ended and (wait.ended or not any(threads[one].triggered for one in block)):
-                return []
+        threads = [state.threads[number] for number in wait.threads]
+        if not all(map(is_at_end, threads)):
+            return []
+        thread = state.threads[index]
         floor = thread.floor
-        for one in chain(*wait.blocks) if wait.ended else ():
-            floor = join(state.orders, floor, threads[one].floor)
-        began = floor if wait.starts else thread.began
-        return [self._step(state, index, thread._replace(floor=floor, began=began))]
+        for other in threads:
+            floor = join(state.orders, floor, other.floor)
+        return [self._step(state, index, thread._replace(floor=floor, began=floor))]
 
     # Time
 
@@ -237,8 +228,8 @@ class Model:
         polled = thread.polled
         if polled and (at.request is None or polled.loop not in at.request.wait_loops):
             polled = None
-        _, floor, fenced, pending, writes, waits, _, proxied, groups, began, triggered = thread
-        return Thread(at, floor, fenced, pending, writes, waits, polled, proxied, groups, began, triggered)
+        _, floor, fenced, pending, writes, waits, _, proxied, groups, began = thread
+        return Thread(at, floor, fenced, pending, writes, waits, polled, proxied, groups, began)
 
     def _after(self, index: int, thread: Thread, value: Any, late: bool) -> ProgramState:
         at = thread.at

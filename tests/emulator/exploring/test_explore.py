@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -246,3 +247,21 @@ def test_the_bound_in_time_ends_it_and_progress_is_told(two_gpus: EmulatedMachin
     found = two_gpus.explore([launch], [(memory, np.uint32, 1)], max_seconds=0.0, progress=told.append)
     assert (found.stopped, found.hangs) == ("seconds", "undecided")
     assert told
+
+
+@pytest.mark.parametrize(("stream", "values"), [(0, {7}), (1, {0, 7})])
+def test_launches_of_two_streams_run_at_once(two_gpus: EmulatedMachine, stream: int, values: set[int]) -> None:
+    word, seen = (two_gpus.alloc(on_device(0), 4, name) for name in ("word", "seen"))
+    store = ptx_program("st.global.u32 [%a], 7; ret;").kernel("k")
+    load = ptx_program("ld.global.u32 %r1, [%a]; st.global.u32 [%b], %r1; ret;").kernel("k")
+    launches = [Launch(0, store, 1, 1, (word, word)), Launch(0, load, 1, 1, (word, seen), stream=stream)]
+    found = two_gpus.explore(launches, [(seen, np.uint32, 1)])
+    assert {value for (value,) in found.outcomes} == values
+
+
+def test_a_launch_that_may_begin_early_is_a_gap(two_gpus: EmulatedMachine) -> None:
+    word = two_gpus.alloc(on_device(0), 4, "word")
+    store = ptx_program("st.global.u32 [%a], 7; ret;").kernel("k")
+    first = Launch(0, store, 1, 1, (word, word))
+    found = two_gpus.explore([first, replace(first, overlaps=True)], [(word, np.uint32, 1)])
+    assert (found.gaps, found.hangs) == (("launches that overlap",), "undecided")
