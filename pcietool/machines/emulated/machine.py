@@ -271,6 +271,7 @@ class EmulatedMachine(Machine):
             tuple(agent["ended_ns"] - began for agent in agents),
             tuple(span.ended_ns - span.started_ns for span in copying),
             engine.order.unordered(),
+            _not_overlapped(launches),
         )
 
     def explore(
@@ -364,3 +365,16 @@ class EmulatedMachine(Machine):
         if agent.adds:
             self.engine.at(start + self.engine.gpu.launch_ns.value, add)
         return state
+
+
+def _not_overlapped(launches: Sequence[Launch]) -> tuple[str, ...]:
+    """Launches that might have begun before the one ahead of them had ended."""
+    seen: set[tuple[int, int]] = set()
+    names = []
+    for launch in launches:
+        where = launch.device, launch.stream
+        if launch.overlaps and where in seen:
+            names.append(launch.kernel.name)
+        seen.add(where)
+    late = ", ".join(dict.fromkeys(names))
+    return (f"overlap: {late} began after the launch before had ended; explore() lets them overlap",) if names else ()

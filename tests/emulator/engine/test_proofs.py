@@ -105,6 +105,11 @@ WAITS = {
         "lanes 0xaaaaaaaa have not arrived",
     ),
     "barrier of another": ("bar.sync 1, 64; ret;", "barrier 1: 32 of 64 threads have arrived"),
+    "counted barrier of one that exits": (
+        """mov.u32 %r1, %tid.x; setp.ge.u32 %p1, %r1, 32; @%p1 bra LATE; bar.sync 1, 64; ret;
+        LATE: nanosleep.u32 9000; ret;""",
+        "barrier 1: 32 of 64 threads have arrived",
+    ),
     "mbarrier": (
         """mov.u32 %r1, barrier; mbarrier.init.shared.b64 [%r1], 2; mbarrier.arrive.shared.b64 %rd1, [%r1];
         A: mbarrier.try_wait.parity.shared.b64 %p1, [%r1], 0; @!%p1 bra A; ret;""",
@@ -116,7 +121,7 @@ WAITS = {
 @pytest.mark.parametrize("what", WAITS)
 def test_whoever_waits_for_other_threads_is_in_the_proof(emulated: EmulatedMachine, what: str) -> None:
     body, said = WAITS[what]
-    hang = hang_of(emulated, body, block=1 if what == "mbarrier" else 32)
+    hang = hang_of(emulated, body, block={"mbarrier": 1, "counted barrier of one that exits": 64}.get(what, 32))
     assert hang.limit == "host join timeout"
     assert any(said in blocked.address for blocked in hang.proof)
 

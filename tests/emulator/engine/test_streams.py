@@ -73,3 +73,32 @@ def test_nothing_orders_streams(streams: tuple[int, int], found: bool) -> None:
         unordered = machine.run(both, 0.01).unordered
         assert bool(unordered) == found
         assert all(0 <= one.block < 2 for one in unordered)
+
+
+def test_launches_that_do_not_overlap_although_they_might_are_named(emulated: EmulatedMachine) -> None:
+    first, second = launches(emulated, 0, 0)
+    both = [replace(second, overlaps=True), replace(first, overlaps=True)]
+    outcome = emulated.run(both, 0.01)
+    assert outcome.finished
+    assert [said.split(":")[0] for said in outcome.not_emulated] == ["overlap"]
+    assert emulated.run([both[0], first], 0.01).not_emulated == ()
+
+
+def test_a_launch_ends_when_its_stores_have_arrived(emulated: EmulatedMachine) -> None:
+    """It lasts longer by what a store is on its way to another GPU, and the next launch of its stream sees it."""
+    out = emulated.alloc(on_device(0), 64, "out")
+    stores, reads = (
+        ptx_program(body).kernel("k")
+        for body in (
+            "st.global.u32 [%a], 5; ret;",
+            "ld.relaxed.sys.global.u32 %r1, [%a]; st.global.u32 [%b], %r1; ret;",
+        )
+    )
+    times = []
+    for home in (0, 1):
+        word = emulated.alloc(on_device(home), 64, "word")
+        both = [Launch(0, kernel, 1, 1, (word, out)) for kernel in (stores, reads)]
+        times.append(emulated.run(both[:1], 0.01).elapsed_ns[0])
+        assert emulated.run(both, 0.01).finished
+        assert out.read(np.uint32)[0] == 5
+    assert times[1] - times[0] > 0.9 * emulated.engine.fabric.routes[0, 1].latency > 0
