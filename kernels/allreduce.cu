@@ -187,19 +187,26 @@ __device__ __forceinline__ Work work_of_thread() {
     return Work{blockIdx.x % BLOCKS * blockDim.x + threadIdx.x, BLOCKS * blockDim.x};
 }
 
+// The ranks of one grid, by value; mirrored in pcietool/probes/compare/allreduce_kernel.py.
+struct Ranks {
+    u64* const* inboxes;  // [(rank - first_rank) * WORLD + step]: of rank (rank + step) % WORLD
+    u32* base;            // [rank * BLOCKS + block]: the sequence so far, kept between launches
+    u32 first_rank;
+    u32 elements;
+};
+static_assert(sizeof(Ranks) == 24);
+
 // Many rounds in one kernel, each with a new payload, and every sum checked where it arrives.
-// inboxes[(rank - first_rank) * WORLD + step]: of rank (rank + step) % WORLD.
-// base[rank * BLOCKS + block]: the sequence so far, kept between launches. spans[rank * BLOCKS + block]: nanoseconds of
-// all rounds. faults[rank].
-extern "C" __global__ void allreduce_rounds(Watch* watch, u64* const* inboxes, u32 first_rank, u32 elements, u32 rounds,
-                                            u32* base, u64* spans, Fault* faults) {
+// spans[rank * BLOCKS + block]: nanoseconds of all rounds. faults[rank].
+extern "C" __global__ void allreduce_rounds(Watch* watch, const Ranks ranks, u32 rounds, u64* spans, Fault* faults) {
     const Deadline deadline = deadline_from(watch);
-    const u32 rank = first_rank + blockIdx.x / BLOCKS;
-    const u32 own_block = first_rank * BLOCKS + blockIdx.x;
-    const u32 start = base[own_block];
+    const u32 rank = ranks.first_rank + blockIdx.x / BLOCKS;
+    const u32 own_block = ranks.first_rank * BLOCKS + blockIdx.x;
+    const u32 elements = ranks.elements;
+    const u32 start = ranks.base[own_block];
     const Work work = work_of_thread();
     __shared__ u64* table[WORLD];  // every round looks into it
-    inboxes += (rank - first_rank) * WORLD;
+    u64* const* const inboxes = ranks.inboxes + (rank - ranks.first_rank) * WORLD;
     for (u32 step = threadIdx.x; step < WORLD; step += blockDim.x) table[step] = inboxes[step];
     __syncthreads();
     const u64 began = timer_ns();
@@ -224,26 +231,27 @@ extern "C" __global__ void allreduce_rounds(Watch* watch, u64* const* inboxes, u
     __syncthreads();
     if (threadIdx.x == 0) {
         spans[own_block] = timer_ns() - began;
-        base[own_block] = start + rounds;
+        ranks.base[own_block] = start + rounds;
     }
 }
 
 // One all-reduce as a launch of its own, which may overlap the end of the one before it, from inputs[rank - first_rank]
-// to outputs[rank - first_rank], which are a stride of elements apart. Other parameters as above.
-extern "C" __global__ void allreduce_once(Watch* watch, u64* const* inboxes, u32 first_rank, u32 elements,
-                                          const u32* inputs, u32 input_stride, u32* outputs, u32 output_stride,
-                                          u32* base) {
+// to outputs[rank - first_rank], which are a stride of elements apart.
+extern "C" __global__ void allreduce_once(Watch* watch, const Ranks ranks, const u32* inputs, u32 input_stride,
+                                          u32* outputs, u32 output_stride) {
     let_next_launch_start();
-    const u32 rank = first_rank + blockIdx.x / BLOCKS;
-    const u32 own_block = first_rank * BLOCKS + blockIdx.x;
+    const u32 place = blockIdx.x / BLOCKS;  // of the rank in this grid
+    const u32 rank = ranks.first_rank + place;
+    const u32 own_block = ranks.first_rank * BLOCKS + blockIdx.x;
+    const u32 elements = ranks.elements;
     u64* table[WORLD];  // in registers: no launch changes it, so it may be read early
 #pragma unroll
-    for (u32 step = 0; step < WORLD; ++step) table[step] = inboxes[(rank - first_rank) * WORLD + step];
+    for (u32 step = 0; step < WORLD; ++step) table[step] = ranks.inboxes[place * WORLD + step];
     wait_for_previous_launch();
     const Deadline deadline = deadline_from(watch);
-    const Round round{table, table[0], elements, rank, base[own_block] + 1, 1};
-    const u32* const input = inputs + static_cast<u64>(rank - first_rank) * input_stride;
-    u32* const output = outputs + static_cast<u64>(rank - first_rank) * output_stride;
+    const Round round{table, table[0], elements, rank, ranks.base[own_block] + 1, 1};
+    const u32* const input = inputs + static_cast<u64>(place) * input_stride;
+    u32* const output = outputs + static_cast<u64>(place) * output_stride;
     const Work work = work_of_thread();
     for (u32 element = work.first; element < elements; element += work.stride) push(round, element, input[element]);
     bool arrived = true;
@@ -253,5 +261,5 @@ extern "C" __global__ void allreduce_once(Watch* watch, u64* const* inboxes, u32
         if (arrived) output[element] = total;
     }
     __syncthreads();  // whoever stores base has read it, and so has everybody else
-    if (threadIdx.x == 0) base[own_block] = round.sequence;
+    if (threadIdx.x == 0) ranks.base[own_block] = round.sequence;
 }

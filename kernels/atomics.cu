@@ -17,7 +17,7 @@
 #endif
 
 // Old values that one requester can keep; a power of 2. Rounds with more operations overwrite the first ones.
-constexpr u32 KEPT_OLD_VALUES = 1 << 20;  // mirrored in pcietool/probes/counting.py
+constexpr u32 KEPT_OLD_VALUES = 1 << 20;  // mirrored in pcietool/probes/atomics/counting.py
 
 constexpr u32 ROW = 1;                    // of the slots through which requesters tell each other that they run
 constexpr u32 CPU_ROW = 2;                // what a record calls the wait for the CPU's first increment
@@ -125,62 +125,68 @@ struct Beside {  // the only writer of the word beside the counted one; what it 
 // ---------------------------------------------------------------------------------------------------------
 // A round.
 
+// What one rank is given, by value; mirrored in pcietool/probes/atomics/counting.py.
+struct Round {
+    u32* const* gates;    // gates[r]: slot array of rank r, rows 0..1 of `world` slots
+    const u32* cpu_word;  // the first increment of it by the CPU begins the round, if it takes part
+    u32* word;            // what is counted on
+    u32* slots;           // one a thread of all requesters; those of this one start at first_thread
+    u32* counted;         // [thread]: how often it has counted
+    u32* old_values;      // [thread * operations + i], modulo KEPT_OLD_VALUES: what atoms returned, or Beside read back
+    u32 rank;
+    u32 requesters;  // bit r is set if rank r takes part, and bit `world` if the CPU does
+    u32 world;
+    u32 sequence;  // of this round
+    u32 first_thread;
+    u32 operations;  // of each thread; less when the deadline has passed
+};
+static_assert(sizeof(Round) == 72);
+
 // Lets all requesters begin together: a rank tells the others that it runs, through its slots, and each of its blocks
 // waits for the others, of which the CPU is the last. By one thread of each block.
-__device__ __forceinline__ bool all_are_here(u32* const* gates, u32 rank, u32 requesters, u32 world, u32 sequence,
-                                             const u32* cpu_word, const Deadline& deadline) {
+__device__ __forceinline__ bool all_are_here(const Round& round, const Deadline& deadline) {
     constexpr u32 STRIDE = SLOT_STRIDE / sizeof(u32);
-    const u32 others = requesters & ~(1u << rank);
+    const u32 world = round.world;
+    const u32 others = round.requesters & ~(1u << round.rank);
     for (u32 other = 0; blockIdx.x == 0 && other < world; ++other) {
-        if (others >> other & 1) signal_slot(gates[other] + (ROW * world + rank) * STRIDE, sequence);
+        if (others >> other & 1) signal_slot(round.gates[other] + (ROW * world + round.rank) * STRIDE, round.sequence);
     }
 #pragma unroll 1  // unrolled waits cost a compile time that nobody gets back
     for (u32 other = 0; other <= world; ++other) {
         if (!(others >> other & 1)) continue;
         const bool is_cpu = other == world;
-        const u32* sign = is_cpu ? cpu_word : gates[rank] + (ROW * world + other) * STRIDE;
-        const u32 wanted = is_cpu ? 1 : sequence;
+        const u32* sign = is_cpu ? round.cpu_word : round.gates[round.rank] + (ROW * world + other) * STRIDE;
+        const u32 wanted = is_cpu ? 1 : round.sequence;
         const u32 row = is_cpu ? CPU_ROW : ROW;
-        if (!wait_slot<AcquireSys>(sign, wanted, deadline, rank, row, other, sequence)) return false;
+        if (!wait_slot<AcquireSys>(sign, wanted, deadline, round.rank, row, other, round.sequence)) return false;
     }
     return true;
 }
 
-// gates[r]: slot array of rank r, rows 0..1 of `world` slots. requesters: bit r is set if rank r takes part in this
-// round, the sequence-th one, and bit `world` if the CPU does, whose first increment of cpu_word begins it.
-// word: what is counted on. slots: one a thread of all requesters; those of this one start at first_thread.
-// Each thread counts `operations` times, or less when the deadline has passed: counted[thread] says how often.
-// old_values[thread * operations + i], modulo KEPT_OLD_VALUES: what atoms returned, or Beside read back.
-#define PARAMETERS                                                                                           \
-    Watch *watch, u32 *const *gates, u32 rank, u32 requesters, u32 world, u32 sequence, const u32 *cpu_word, \
-        u32 *word, u32 *slots, u32 first_thread, u32 operations, u32 *counted, u32 *old_values
-#define ARGUMENTS                                                                                              \
-    watch, gates, rank, requesters, world, sequence, cpu_word, word, slots, first_thread, operations, counted, \
-        old_values
-
 template <typename Way>
-__device__ __forceinline__ void count_round(PARAMETERS) {
+__device__ __forceinline__ void count_round(Watch* watch, const Round& round) {
     __shared__ bool go;
     const Deadline deadline = deadline_from(watch);
-    if (threadIdx.x == 0) go = all_are_here(gates, rank, requesters, world, sequence, cpu_word, deadline);
+    if (threadIdx.x == 0) go = all_are_here(round, deadline);
     __syncthreads();
     if (!go) return;
 
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
-    u32* const slot = slots + (first_thread + thread) * (SLOT_STRIDE / sizeof(u32));
-    const u32 first_number = (first_thread + thread) * operations + 1;
+    const u32 operations = round.operations;
+    u32* const slot = round.slots + (round.first_thread + thread) * (SLOT_STRIDE / sizeof(u32));
+    const u32 first_number = (round.first_thread + thread) * operations + 1;
     u32 done = 0;
     while (done < operations) {
-        const u32 before = Way::count(word, slot, done, first_number + done);
-        if (Way::KEEPS_OLD_VALUES) old_values[(thread * operations + done) % KEPT_OLD_VALUES] = before;
+        const u32 before = Way::count(round.word, slot, done, first_number + done);
+        if (Way::KEEPS_OLD_VALUES) round.old_values[(thread * operations + done) % KEPT_OLD_VALUES] = before;
         ++done;
         if (done % DEADLINE_CHECK_EVERY == 0 && out_of_time(deadline, 0)) break;
     }
-    counted[thread] = done;
+    round.counted[thread] = done;
 }
 
 #define ENTRY(name, Way) \
-    extern "C" __global__ void name(PARAMETERS) { count_round<Way>(ARGUMENTS); }
+    extern "C" __global__ void name(Watch* watch, const Round round) { count_round<Way>(watch, round); }
 
 DEFINE_ATOM(AtomSys, "sys");
 DEFINE_ATOM(AtomGpu, "gpu");

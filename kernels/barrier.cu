@@ -124,27 +124,42 @@ __device__ __forceinline__ bool pass(const Exchange& exchange, u32 sequence, boo
 #endif
 }
 
+// The ranks of one grid, by value; mirrored, as Injection is, in pcietool/probes/barrier/kernel.py.
+struct Ranks {
+    u32* const* slots;  // slots[s]: the slot array of rank s, rows 0..1 of `world` slots
+    u32* base;          // [rank]: the sequence number so far, kept between launches
+    u32* local;         // [rank][2]: arrivals of this rank's blocks, and the round they may leave; zeroed with base
+    u32 first_rank;
+    u32 world;
+};
+static_assert(sizeof(Ranks) == 32);
+
 // What is done to one rank in one round, to prove that the barrier blocks and to show what a failure looks like.
+struct Injection {
+    u64 delay_ns;
+    u32 kind;
+    u32 rank;
+    u32 round;
+};
+static_assert(sizeof(Injection) == 24);
 constexpr u32 NONE = 0;
 constexpr u32 DIE = 1;    // the rank never takes part
 constexpr u32 DROP = 2;   // the rank skips its signals in that round
 constexpr u32 DELAY = 3;  // the rank starts that round late, by delay_ns
 
-// Many rounds in one kernel. slots[s]: the slot array of rank s, rows 0..1 of `world` slots. base[rank]: the sequence
-// number so far, kept between launches. local[rank * 2]: arrivals of this rank's blocks; local[rank * 2 + 1]: the round
-// they may leave (zeroed with base). stamps[rank * (rounds + 1)]: SM clock at the start and after each round.
+// Many rounds in one kernel. stamps[rank * (rounds + 1)]: SM clock at the start and after each round.
 // spans[rank * 2]: globaltimer at the start and at the end.
-extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 first_rank, u32 world, u32 rounds,
-                                          u32* base, u32* local, u32* stamps, u64* spans, u32 injection,
-                                          u32 injected_rank, u32 injected_round, u64 delay_ns) {
+extern "C" __global__ void barrier_rounds(Watch* watch, const Ranks ranks, u32 rounds, u32* stamps, u64* spans,
+                                          const Injection injection) {
     extern __shared__ u32 buffered_stamps[];  // written out at the end: a store in flight would slow the next fence
     [[maybe_unused]] __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const u32 rank = first_rank + blockIdx.x / BLOCKS;
-    const u32 start = base[rank];
-    const Exchange exchange = exchange_of_thread(slots, rank, world);
+    const u32 rank = ranks.first_rank + blockIdx.x / BLOCKS;
+    const u32 start = ranks.base[rank];
+    u32* const local = ranks.local + rank * 2;
+    const Exchange exchange = exchange_of_thread(ranks.slots, rank, ranks.world);
     const bool keeps_time = threadIdx.x == 0 && blockIdx.x % BLOCKS == 0;
-    const u32 special = INJECT && rank == injected_rank ? injection : NONE;
+    const u32 special = INJECT && rank == injection.rank ? injection.kind : NONE;
     if (special == DIE) return;
     if (threadIdx.x == 0) gave_up = 0;
     __syncthreads();
@@ -158,16 +173,16 @@ extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 f
         // and all of them read the same.
         const u32 failed = *static_cast<volatile u32*>(&gave_up);
 #endif
-        const bool now = special && round == injected_round;
-        if (now && special == DELAY && threadIdx.x == 0) stall(delay_ns, deadline);
+        const bool now = special && round == injection.round;
+        if (now && special == DELAY && threadIdx.x == 0) stall(injection.delay_ns, deadline);
         const bool drop = now && special == DROP;
         sync_block();
 #if THREADS > 32
         if (failed) break;
-        if (!pass(exchange, start + round, drop, local + rank * 2, deadline, rank, round)) gave_up = 1;
+        if (!pass(exchange, start + round, drop, local, deadline, rank, round)) gave_up = 1;
         sync_block();
 #else
-        const bool arrived = pass(exchange, start + round, drop, local + rank * 2, deadline, rank, round);
+        const bool arrived = pass(exchange, start + round, drop, local, deadline, rank, round);
         // The vote is also what a block-wide barrier would be here: nobody goes on before the waits have ended.
         if (!__all_sync(0xffffffffu, arrived)) break;
 #endif
@@ -177,7 +192,7 @@ extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 f
     if (keeps_time) {
         spans[rank * 2] = began;
         spans[rank * 2 + 1] = timer_ns();
-        base[rank] = start + rounds;
+        ranks.base[rank] = start + rounds;
     }
     __syncthreads();
     if (blockIdx.x % BLOCKS == 0) {
@@ -185,16 +200,15 @@ extern "C" __global__ void barrier_rounds(Watch* watch, u32* const* slots, u32 f
     }
 }
 
-// One round and nothing else: a barrier as a launch of its own. Parameters as above.
-extern "C" __global__ void barrier_once(Watch* watch, u32* const* slots, u32 first_rank, u32 world, u32* base,
-                                        u32* local) {
+// One round and nothing else: a barrier as a launch of its own.
+extern "C" __global__ void barrier_once(Watch* watch, const Ranks ranks) {
     let_next_launch_start();
-    const u32 rank = first_rank + blockIdx.x / BLOCKS;
-    const Exchange exchange = exchange_of_thread(slots, rank, world);
+    const u32 rank = ranks.first_rank + blockIdx.x / BLOCKS;
+    const Exchange exchange = exchange_of_thread(ranks.slots, rank, ranks.world);
     wait_for_previous_launch();
     const Deadline deadline = deadline_from(watch);
-    const u32 sequence = base[rank] + 1;
+    const u32 sequence = ranks.base[rank] + 1;
     sync_block();  // whoever stores base has read it
-    pass(exchange, sequence, false, local + rank * 2, deadline, rank, 1);
-    if (threadIdx.x == 0 && blockIdx.x % BLOCKS == 0) base[rank] = sequence;
+    pass(exchange, sequence, false, ranks.local + rank * 2, deadline, rank, 1);
+    if (threadIdx.x == 0 && blockIdx.x % BLOCKS == 0) ranks.base[rank] = sequence;
 }

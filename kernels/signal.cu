@@ -30,7 +30,7 @@
 #define INJECT 0
 #endif
 
-// The enums and structs below are mirrored in pcietool/probes/signal_roles.py.
+// The enums and structs below are mirrored in pcietool/probes/signal/roles.py.
 enum Kind : u32 {  // what a block does
     STARTS,        // begins each round, waits for the answer and takes the time
     ANSWERS,

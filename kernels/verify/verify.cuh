@@ -36,7 +36,6 @@ struct Late {
     u64 ns;
 };
 
-// Every kernel's last parameters, by value.
 struct Trial {
     u32 first_rank;  // of this grid
     u32 world;
@@ -46,6 +45,14 @@ struct Trial {
     u32 corrupt_rank;  // stores one wrong bit in ...
     u32 corrupt_row;   // ... this of its rows, in its first iteration
 };
+
+// Every kernel's last parameters. Not one struct: from that the compiler reads them elsewhere and orders what it
+// computes of them in another way, so that emulated times would not be comparable with earlier ones.
+#define TRIAL_PARAMETERS                                                                              \
+    u32 first_rank, u32 world, u32 iterations, u32 start, u32 late_rank, u32 late_point, u64 late_ns, \
+        u32 corrupt_rank, u32 corrupt_row
+#define TRIAL \
+    Trial { first_rank, world, iterations, start, Late{late_rank, late_point, late_ns}, corrupt_rank, corrupt_row }
 
 __device__ __forceinline__ void be_late(const Trial& trial, u32 rank, u32 point, const Deadline& deadline) {
     if (trial.late.rank == rank && trial.late.point == point) stall(trial.late.ns, deadline);

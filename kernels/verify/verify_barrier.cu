@@ -45,13 +45,10 @@ __device__ __forceinline__ bool meet(const Endpoint* ranks, const Trial& trial, 
 }
 
 // outputs[rank]: [iterations][world][MESSAGE_WORDS], what the rank read from each other.
-extern "C" __global__ void verify_barrier(Watch* watch, const Endpoint* ranks, u32* const* outputs, u32 first_rank,
-                                          u32 world, u32 iterations, u32 start, u32 late_rank, u32 late_point,
-                                          u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
+extern "C" __global__ void verify_barrier(Watch* watch, const Endpoint* ranks, u32* const* outputs, TRIAL_PARAMETERS) {
     __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const Late late{late_rank, late_point, late_ns};
-    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
+    const Trial trial = TRIAL;
     const u32 rank = first_rank + blockIdx.x;
     const u32 words = world * MESSAGE_WORDS;
     if (threadIdx.x == 0) gave_up = 0;

@@ -33,12 +33,10 @@ __device__ __forceinline__ bool return_rows(const Endpoint* ranks, const Job& jo
 
 extern "C" __global__ void verify_combine(Watch* watch, const Endpoint* ranks, const Job* jobs, u32 row_vectors,
                                           u32 capacity, u32 chunk_rows, u32 chunks, u32 producers, u32 consumers,
-                                          u32 first_rank, u32 world, u32 iterations, u32 start, u32 late_rank,
-                                          u32 late_point, u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
+                                          TRIAL_PARAMETERS) {
     __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const Late late{late_rank, late_point, late_ns};
-    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
+    const Trial trial = TRIAL;
     const Shape shape{row_vectors, capacity, chunk_rows, chunks};
     const u32 rank = first_rank + blockIdx.x / (producers + consumers);
     const u32 block = blockIdx.x % (producers + consumers);

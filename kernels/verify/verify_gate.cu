@@ -16,12 +16,10 @@ struct GateJob {  // of one rank
 };
 
 extern "C" __global__ void verify_gate(Watch* watch, const GateJob* jobs, u32 row_vectors, u32 writers, u32 gates,
-                                       u32 first_rank, u32 world, u32 iterations, u32 start, u32 late_rank,
-                                       u32 late_point, u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
+                                       TRIAL_PARAMETERS) {
     __shared__ u32 gave_up;
     const Deadline deadline = deadline_from(watch);
-    const Late late{late_rank, late_point, late_ns};
-    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
+    const Trial trial = TRIAL;
     const u32 rank = first_rank + blockIdx.x / (writers + gates);
     const u32 block = blockIdx.x % (writers + gates);
     const GateJob job = jobs[rank];

@@ -6,12 +6,9 @@ constexpr u32 MESSAGE_WORDS = 16;
 constexpr u32 WORDS_WITH_FLAG = SIGNAL == SIGNAL_WITH_DATA ? 3 : 0;  // the first of a message
 
 // outputs[rank]: [iterations][world][MESSAGE_WORDS], what the rank read from each other.
-extern "C" __global__ void verify_signal(Watch* watch, const Endpoint* ranks, u32* const* outputs, u32 first_rank,
-                                         u32 world, u32 iterations, u32 start, u32 late_rank, u32 late_point,
-                                         u64 late_ns, u32 corrupt_rank, u32 corrupt_row) {
+extern "C" __global__ void verify_signal(Watch* watch, const Endpoint* ranks, u32* const* outputs, TRIAL_PARAMETERS) {
     const Deadline deadline = deadline_from(watch);
-    const Late late{late_rank, late_point, late_ns};
-    const Trial trial{first_rank, world, iterations, start, late, corrupt_rank, corrupt_row};
+    const Trial trial = TRIAL;
     const u32 rank = first_rank + blockIdx.x;
     const u32 peer = threadIdx.x;
     if (peer >= world || peer == rank) return;

@@ -21,10 +21,11 @@ from pcietool.machines.base import (
     StreamWrite,
     on_device,
 )
+from pcietool.probes.barrier.kernel import DIE, INJECTION, NO_INJECTION, RANKS
+from pcietool.probes.common.structs import struct_of
 
 DEADLINE_S = 2.0
 Alloc = Callable[..., Buffer]
-NONE, DIE = 0, 1  # injections of kernels/barrier.cu
 
 
 @pytest.fixture(params=["device", "host"])
@@ -55,8 +56,9 @@ def barrier(
     table.write(np.array([one.address for one in slots], np.uint64))
     base, local = alloc(on_device(0), 4 * world), alloc(on_device(0), 8 * world)
     stamps, spans = alloc(on_device(0), 4 * world * (rounds + 1)), alloc(on_device(0), 16 * world)
-    injection = (NONE, 0) if dead_rank is None else (DIE, dead_rank)
-    args = (table, 0, world, rounds, base, local, stamps, spans, *injection, 0, 0)
+    kind, rank = (NO_INJECTION, 0) if dead_rank is None else (DIE, dead_rank)
+    ranks = struct_of(RANKS, slots=table, base=base, local=local, first_rank=0, world=world)
+    args = (ranks, rounds, stamps, spans, struct_of(INJECTION, kind=kind, rank=rank, round=0, delay_ns=0))
     kernel = machine.load("barrier.cu", {"INJECT": 1}).kernel("barrier_rounds")
     return [Launch(0, kernel, world, 32, args, shared=4 * (rounds + 1))], base
 
@@ -244,7 +246,8 @@ def test_waiting_blocks_beyond_residency_are_refused(machine: Machine, alloc: Al
 
 def test_wrong_arguments_are_refused_before_anything_starts(machine: Machine, alloc: Alloc) -> None:
     (launch,), base = barrier(machine, alloc)
-    for args in (launch.args[:-1], (*launch.args[:-1], 2**64)):
+    ranks, _, *others = launch.args
+    for args in (launch.args[:-1], (ranks, 2**32, *others), (*launch.args[:-1], 0)):
         with pytest.raises(UsageError):
             machine.run([Launch(0, launch.kernel, 1, 32, args, launch.shared)], DEADLINE_S)
     assert not base.read().any()

@@ -64,7 +64,11 @@ def test_barrier(architecture: str, order: int) -> None:
     module = parse(compiled.ptx)
     assert module.target == architecture
     kernel = module.entries["barrier_rounds"]
-    assert [parameter.type for parameter in kernel.parameters[:3]] == ["u64", "u64", "u32"]
+    assert [(parameter.type, parameter.bytes) for parameter in kernel.parameters[:3]] == [
+        ("u64", 8),
+        ("b8", 32),
+        ("u32", 4),
+    ]
     assert kernel.variables["buffered_stamps"].offset >= kernel.shared_bytes
     polls = [i for i in instructions_of(compiled.ptx) if i.opcode == "ld" and i.has("acquire", "volatile", "relaxed")]
     assert polls

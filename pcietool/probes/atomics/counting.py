@@ -14,6 +14,8 @@ import numpy as np
 from pcietool.errors import UsageError
 from pcietool.machines.base import HostAgent, Launch, Place
 from pcietool.probes.atomics.config import Grid, Kind, Operation, Scope
+from pcietool.probes.common.memory import Memory
+from pcietool.probes.common.structs import struct_of
 from pcietool.probes.common.world import World
 from pcietool.protocol.slots import SLOT_STRIDE
 
@@ -26,6 +28,11 @@ CPU_CAN_JOIN: tuple[Operation, ...] = ("add", "inc", "cas")
 KEPT_OLD_VALUES = 2**20
 """Of one requester; mirrors kernels/atomics.cu."""
 WORD_RANGE = 2**32
+ROUND = np.dtype(
+    [(name, "<u8") for name in ("gates", "cpu_word", "word", "slots", "counted", "old_values")]
+    + [(name, "<u4") for name in ("rank", "requesters", "world", "sequence", "first_thread", "operations")]
+)
+"""Round of kernels/atomics.cu."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +112,13 @@ class Counter:
 
     def __init__(self, world: World, home: Place, most_threads: int) -> None:
         """`most_threads`: of one GPU in any round."""
-        self.machine = machine = world.machine
         self.world = world
+        self._memory = memory = Memory(world)
         self._cpu_slot = world.size * most_threads
-        self._word = machine.alloc(home, SLOT_STRIDE, "the word that is counted on")
-        self._slots = machine.alloc(home, (self._cpu_slot + 1) * SLOT_STRIDE, "slots of the counting threads")
-        self._counted = world.per_device(4 * most_threads, "counts of the threads")
-        self._old_values = world.per_device(4 * KEPT_OLD_VALUES, "old values")
+        self._word = memory.alloc(home, SLOT_STRIDE, "the word that is counted on")
+        self._slots = memory.alloc(home, (self._cpu_slot + 1) * SLOT_STRIDE, "slots of the counting threads")
+        self._counted = memory.per_device(4 * most_threads, "counts of the threads")
+        self._old_values = memory.per_device(4 * KEPT_OLD_VALUES, "old values")
         self._sequence = 0
 
     def run(self, form: Form, requesters: Requesters, grid: Grid, operations: int, dead: int | None = None) -> Count:
@@ -168,32 +175,33 @@ class Counter:
         return kept.size, int(np.count_nonzero(kept != np.arange(1, kept.size + 1)))
 
     def free(self) -> None:
-        for buffer in (self._word, self._slots, *self._counted.values(), *self._old_values.values()):
-            buffer.free()
+        self._memory.free()
 
     def _launch(self, form: Form, requesters: Requesters, grid: Grid, operations: int, position: int) -> Launch:
-        kernel = self.machine.load("atomics.cu", form.defines).kernel(form.entry)
+        kernel = self.world.machine.load("atomics.cu", form.defines).kernel(form.entry)
         rank = requesters.gpus[position]
         agent = self._agent(form, 0)
+        given = struct_of(
+            ROUND,
+            gates=self.world.tables[rank],
+            cpu_word=agent.buffer.address + agent.offset,
+            word=self._word,
+            slots=self._slots,
+            counted=self._counted[rank],
+            old_values=self._old_values[rank],
+            rank=rank,
+            requesters=requesters.bits(self.world.size),
+            world=self.world.size,
+            sequence=self._sequence,
+            first_thread=position * grid.size,
+            operations=operations,
+        )
         return Launch(
             rank,
             kernel,
             grid.blocks,
             grid.threads,
-            args=(
-                self.world.tables[rank],
-                rank,
-                requesters.bits(self.world.size),
-                self.world.size,
-                self._sequence,
-                agent.buffer.address + agent.offset,
-                self._word,
-                self._slots,
-                position * grid.size,
-                operations,
-                self._counted[rank],
-                self._old_values[rank],
-            ),
+            args=(given,),
         )
 
     def _agent(self, form: Form, adds: int) -> HostAgent:

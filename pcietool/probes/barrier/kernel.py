@@ -10,7 +10,9 @@ import numpy as np
 from pcietool.errors import UsageError
 from pcietool.machines.base import Launch, Machine
 from pcietool.probes.barrier.config import BarrierConfig, Order
+from pcietool.probes.common.memory import Memory
 from pcietool.probes.common.options import MAX_ROUNDS
+from pcietool.probes.common.structs import struct_of
 from pcietool.probes.common.world import World
 
 ORDERS: dict[Order, int] = {"publishing": 0, "relaxed": 1, "article": 2, "floor": 3}
@@ -20,6 +22,9 @@ NO_INJECTION, DIE, DROP, DELAY = range(4)
 """The injections of kernels/barrier.cu."""
 INJECTION_SHARED_BYTES = 96 * 1024
 """Makes few blocks resident, so that a grid beyond residency stays small."""
+RANKS = np.dtype([(name, "<u8") for name in ("slots", "base", "local")] + [("first_rank", "<u4"), ("world", "<u4")])
+INJECTION = np.dtype([("delay_ns", "<u8")] + [(name, "<u4") for name in ("kind", "rank", "round")], align=True)
+"""Ranks and Injection of kernels/barrier.cu."""
 
 
 class Barrier:
@@ -54,60 +59,42 @@ class Barrier:
         program = machine.load("barrier.cu", defines)
         self.rounds_kernel, self.once_kernel = program.kernel("barrier_rounds"), program.kernel("barrier_once")
         ranks = world.size
-        self.local = world.per_device(8 * ranks, "arrival counters")
-        self.stamps = world.per_device(4 * ranks * (MAX_ROUNDS + 1), "time stamps")
-        self.spans = world.per_device(16 * ranks, "time spans")
+        self._memory = Memory(world)
+        self.local = self._memory.per_device(8 * ranks, "arrival counters")
+        self.stamps = self._memory.per_device(4 * ranks * (MAX_ROUNDS + 1), "time stamps")
+        self.spans = self._memory.per_device(16 * ranks, "time spans")
 
     def rounds(
         self, rounds: int, injection: int = NO_INJECTION, rank: int = 0, round_: int = 0, delay_ns: int = 0
     ) -> list[Launch]:
         """One grid a device, `rounds` barriers each."""
         beyond = self.config.inject == "beyond-residency"
-        return [
-            Launch(
-                device,
-                self.rounds_kernel,
-                grid=ranks * self.blocks,
-                block=self.threads,
-                args=(
-                    self.world.tables[device],
-                    first_rank,
-                    self.world.size,
-                    rounds,
-                    self.world.sequences[device],
-                    self.local[device],
-                    self.stamps[device],
-                    self.spans[device],
-                    injection,
-                    rank,
-                    round_,
-                    delay_ns,
-                ),
-                shared=INJECTION_SHARED_BYTES if beyond else 4 * (rounds + 1),
-                beyond_residency=beyond,
-            )
-            for device, first_rank, ranks in self.world.grids()
-        ]
+        injected = struct_of(INJECTION, kind=injection, rank=rank, round=round_, delay_ns=delay_ns)
+        return self.world.launches(
+            self.rounds_kernel,
+            self.blocks,
+            self.threads,
+            lambda *grid: (self._ranks(*grid), rounds, self.stamps[grid[0]], self.spans[grid[0]], injected),
+            shared=INJECTION_SHARED_BYTES if beyond else 4 * (rounds + 1),
+            beyond_residency=beyond,
+        )
 
     def once(self) -> list[Launch]:
         """One grid a device, one barrier."""
-        return [
-            Launch(
-                device,
-                self.once_kernel,
-                grid=ranks * self.blocks,
-                block=self.threads,
-                args=(
-                    self.world.tables[device],
-                    first_rank,
-                    self.world.size,
-                    self.world.sequences[device],
-                    self.local[device],
-                ),
-                overlaps=True,
-            )
-            for device, first_rank, ranks in self.world.grids()
-        ]
+        return self.world.launches(
+            self.once_kernel, self.blocks, self.threads, lambda *grid: (self._ranks(*grid),), overlaps=True
+        )
+
+    def _ranks(self, device: int, first_rank: int) -> np.ndarray:
+        world, local = self.world, self.local[device]
+        return struct_of(
+            RANKS,
+            slots=world.tables[device],
+            base=world.sequences[device],
+            local=local,
+            first_rank=first_rank,
+            world=world.size,
+        )
 
     def read_spans_ns(self) -> np.ndarray:
         """How long each rank's rounds took together in the launch that ended last; [ranks], globaltimer."""
@@ -124,6 +111,4 @@ class Barrier:
         return np.array(periods)
 
     def free(self) -> None:
-        for buffers in (self.local, self.stamps, self.spans):
-            for buffer in buffers.values():
-                buffer.free()
+        self._memory.free()

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pcietool.contract.outcomes import Outcome
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import Machine
 from pcietool.probes.barrier.config import FLOOR_NEEDS, BarrierConfig, Mode, Order
@@ -25,7 +24,6 @@ from pcietool.probes.barrier.kernel import (
 )
 from pcietool.probes.common.checks import check, guard_check, judge, survived
 from pcietool.probes.common.effort import effort_for, split_rounds
-from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.injections import amount
 from pcietool.probes.common.options import MAX_ROUNDS
 from pcietool.probes.common.runner import Case, run_transports
@@ -195,41 +193,36 @@ def _in_kernel(barriers: list[Barrier], case: BarrierCase) -> Iterator[tuple[Bar
 
 def _launched(barriers: list[Barrier], case: BarrierCase) -> Iterator[tuple[Barrier, Row]]:
     """NODES launches of one barrier each, back to back on every GPU."""
-    for barrier in barriers:
-        launches = [launch for _ in range(NODES) for launch in barrier.once()]
-        outcomes = [
-            barrier.world.run(launches, f"{barrier.order}, one launch a barrier")
-            for _ in range(case.effort.replays + 1)
-        ]
-        yield barrier, _replay_row(barrier, "launched", outcomes[1:], case)
+    yield from _replayed(barriers, case, "launched", ", one launch a barrier")
 
 
 def _in_graph(barriers: list[Barrier], case: BarrierCase) -> Iterator[tuple[Barrier, Row]]:
     """A CUDA graph of NODES barriers, replayed."""
+    yield from _replayed(barriers, case, "graph", " in a graph")
+
+
+def _replayed(barriers: list[Barrier], case: BarrierCase, mode: Mode, how: str) -> Iterator[tuple[Barrier, Row]]:
     for barrier in barriers:
-        graph = case.machine.graph([launch for _ in range(NODES) for launch in barrier.once()])
-        outcomes = [
-            finished(graph.run(case.config.timeout_s), f"{barrier.order} in a graph")
-            for _ in range(case.effort.replays + 1)
-        ]
-        yield barrier, _replay_row(barrier, "graph", outcomes[1:], case)
-
-
-def _replay_row(barrier: Barrier, mode: str, outcomes: list[Outcome], case: BarrierCase) -> Row:
-    periods = np.array([min(outcome.elapsed_ns.values()) / NODES / 1e3 for outcome in outcomes])
-    case.result.samples[f"{case.transport}/{barrier.world.size}/{barrier.order}/{mode}/period_us"] = periods
-    figures = summarise(periods, "period_us")
-    if len(periods) == 1:
-        alone = dict.fromkeys(f"period_us_{name}" for name in ("min", "p50", "p95", "max"))
-        figures |= alone | {"period_us_reason": f"one run of {NODES} barriers gives a mean; -n does not change that"}
-    return {
-        "rounds": NODES,
-        "warmup": NODES,
-        "launches": len(outcomes),
-        **figures,
-        **median_interval(periods).row("period_us_of_launches"),
-        "mean_period_us": float(periods.mean()),
-    }
+        launches = [launch for _ in range(NODES) for launch in barrier.once()]
+        replay_us = barrier.world.replayer(launches, NODES, graph=mode == "graph")
+        periods = np.array([replay_us(f"{barrier.order}{how}") for _ in range(case.effort.replays + 1)][1:])
+        case.result.samples[f"{case.transport}/{barrier.world.size}/{barrier.order}/{mode}/period_us"] = periods
+        figures = summarise(periods, "period_us")
+        if len(periods) == 1:
+            reason = f"one run of {NODES} barriers gives a mean; -n does not change that"
+            alone = dict.fromkeys(f"period_us_{name}" for name in ("min", "p50", "p95", "max"))
+            figures |= alone | {"period_us_reason": reason}
+        yield (
+            barrier,
+            {
+                "rounds": NODES,
+                "warmup": NODES,
+                "launches": len(periods),
+                **figures,
+                **median_interval(periods).row("period_us_of_launches"),
+                "mean_period_us": float(periods.mean()),
+            },
+        )
 
 
 # -- does it block? ---------------------------------------------------------------------------------------------------

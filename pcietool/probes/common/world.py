@@ -5,15 +5,28 @@ Must not know what a kernel does with its slots.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 
 from pcietool.contract.outcomes import Outcome
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, Buffer, CopyStream, HostAgent, Launch, Machine, Part, Place, on_device
+from pcietool.machines.base import (
+    HOST,
+    Argument,
+    Buffer,
+    CopyStream,
+    HostAgent,
+    Kernel,
+    Launch,
+    Machine,
+    Part,
+    Place,
+    on_device,
+)
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.options import TRANSPORTS, Transport
 from pcietool.probes.common.placement import STEP_BYTES, near
@@ -136,6 +149,11 @@ class World:
         return len(self.device_of)
 
     @property
+    def devices(self) -> list[int]:
+        """Those that carry a rank."""
+        return sorted(set(self.device_of))
+
+    @property
     def slot_addresses(self) -> np.ndarray:
         """[ranks] of uint64: where each rank's first slot lies, behind its guard."""
         return np.array([slots.address + GUARD_BYTES for slots in self.slots], np.uint64)
@@ -174,15 +192,36 @@ class World:
         """One round. Raises Hung, which says what it happened `during`."""
         return finished(self.machine.run(launches, self.deadline_s, host_agents, copy_streams=copy_streams), during)
 
+    def replayer(self, launches: Sequence[Launch], nodes: int, *, graph: bool) -> Callable[[str], float]:
+        """Runs `nodes` operations back to back, or as a graph, at each call, which says what it happens `during`. Gives
+        us of one operation, on the GPU where all took shortest: the others also waited for the last one to start."""
+        recorded = self.machine.graph(launches) if graph else None
+
+        def replay_us(during: str) -> float:
+            outcome = finished(recorded.run(self.deadline_s), during) if recorded else self.run(launches, during)
+            return min(outcome.elapsed_ns.values()) / nodes / 1e3
+
+        return replay_us
+
+    def launches(
+        self,
+        kernel: Kernel,
+        blocks: int,
+        threads: int,
+        arguments: Callable[[int, int], tuple[Argument, ...]],
+        **options: Any,
+    ) -> list[Launch]:
+        """One grid a device, `blocks` blocks a rank; `arguments(device, its first rank)`, and `options` of Launch."""
+        return [
+            Launch(device, kernel, ranks * blocks, threads, arguments(device, first_rank), **options)
+            for device, first_rank, ranks in self.grids()
+        ]
+
     def grids(self) -> list[tuple[int, int, int]]:
         """(device, first rank, ranks) of each grid that a round consists of."""
         if self.transport == "self":
             return [(0, 0, self.size)]
         return [(device, rank, 1) for rank, device in enumerate(self.device_of)]
-
-    def per_device(self, nbytes: int, name: str) -> dict[int, Buffer]:
-        """Working memory on each device that carries a rank."""
-        return {device: self.machine.alloc(on_device(device), nbytes, name) for device in sorted(set(self.device_of))}
 
     def place_of_slots(self, rank: int) -> Place:
         return HOST if self.transport == "host" else on_device(self.device_of[rank])

@@ -11,6 +11,8 @@ import numpy as np
 
 from pcietool.errors import UsageError
 from pcietool.machines.base import Launch
+from pcietool.probes.common.memory import Memory
+from pcietool.probes.common.structs import struct_of
 from pcietool.probes.common.world import World
 from pcietool.protocol.payload import NODE_SHIFT, first_wrong, input_elements, output_stride, payload
 
@@ -30,8 +32,10 @@ MAX_BLOCKS = 64
 ELEMENTS_OF_ONE_BLOCK = 2048
 """Up to here one block carries all: its launch is cheaper than a cooperative one."""
 FAULT = np.dtype(
-    [("count", "<u4"), ("sequence", "<u4"), ("element", "<u4"), ("got", "<u4"), ("expected", "<u4"), ("_", "<u4", 3)]
+    [(name, "<u4") for name in ("count", "sequence", "element", "got", "expected")] + [("reserved", "<u4", 3)]
 )
+RANKS = np.dtype([("inboxes", "<u8"), ("base", "<u8"), ("first_rank", "<u4"), ("elements", "<u4")])
+"""Fault and Ranks of kernels/allreduce.cu."""
 
 
 def shape(elements: int) -> tuple[int, int]:
@@ -62,67 +66,53 @@ class AllReduce:
         self._rounds, self._once = program.kernel("allreduce_rounds"), program.kernel("allreduce_once")
         ranks = world.size
         inbox_bytes = BANKS * ranks * self.elements * WORD_BYTES
-        self._inboxes = [
-            world.machine.alloc(world.place_of_slots(rank), inbox_bytes, f"inbox of rank {rank}")
-            for rank in range(ranks)
-        ]
-        self._tables = world.per_device(8 * ranks * ranks, "inbox tables")
+        self._memory = memory = Memory(world)
+        inboxes = [memory.reachable(rank, inbox_bytes, "inbox") for rank in range(ranks)]
+        self._tables = memory.per_device(8 * ranks * ranks, "inbox tables")
         for rank, device in enumerate(world.device_of):
-            in_turn = [self._inboxes[(rank + step) % ranks].address for step in range(ranks)]
+            in_turn = [inboxes[(rank + step) % ranks].address for step in range(ranks)]
             self._tables[device].write(np.array(in_turn, np.uint64), self._position(rank) * 8 * ranks)
-        self._sequences = world.per_device(4 * ranks * self.blocks, "all-reduce sequences")
-        self._spans = world.per_device(8 * ranks * self.blocks, "all-reduce time spans")
-        self._faults = world.per_device(FAULT.itemsize * ranks, "all-reduce faults")
+        self._sequences = memory.per_device(4 * ranks * self.blocks, "all-reduce sequences")
+        self._spans = memory.per_device(8 * ranks * self.blocks, "all-reduce time spans")
+        self._faults = memory.per_device(FAULT.itemsize * ranks, "all-reduce faults")
         self._input_elements = input_elements(self.elements, nodes)
-        self._inputs = world.per_device(ranks * self._input_elements * ELEMENT_BYTES, "all-reduce inputs")
+        self._inputs = memory.per_device(ranks * self._input_elements * ELEMENT_BYTES, "all-reduce inputs")
         self._output_stride = output_stride(self.elements)
         output_bytes = nodes * self._output_stride * ELEMENT_BYTES
-        self._outputs = world.per_device(ranks * output_bytes, "all-reduce outputs")
+        self._outputs = memory.per_device(ranks * output_bytes, "all-reduce outputs")
 
     def rounds(self, rounds: int) -> list[Launch]:
         """One grid a device, `rounds` all-reduces each, every sum checked on the device."""
-        return [
-            Launch(
-                device,
-                self._rounds,
-                grid=ranks * self.blocks,
-                block=self.threads,
-                args=(
-                    self._tables[device],
-                    first_rank,
-                    self.elements,
-                    rounds,
-                    self._sequences[device],
-                    self._spans[device],
-                    self._faults[device],
-                ),
-            )
-            for device, first_rank, ranks in self.world.grids()
-        ]
+        return self.world.launches(
+            self._rounds,
+            self.blocks,
+            self.threads,
+            lambda *grid: (self._ranks(*grid), rounds, self._spans[grid[0]], self._faults[grid[0]]),
+        )
 
     def once(self) -> list[Launch]:
         """One grid a device and node, one all-reduce each, from input `node` to output `node`."""
-        return [
-            Launch(
-                device,
-                self._once,
-                grid=ranks * self.blocks,
-                block=self.threads,
-                args=(
-                    self._tables[device],
-                    first_rank,
-                    self.elements,
-                    self._inputs[device].address + node * NODE_SHIFT * ELEMENT_BYTES,
-                    self._input_elements,
-                    self._outputs[device].address + node * self._output_stride * ELEMENT_BYTES,
-                    self.nodes * self._output_stride,
-                    self._sequences[device],
-                ),
-                overlaps=True,
-            )
-            for node in range(self.nodes)
-            for device, first_rank, ranks in self.world.grids()
-        ]
+        return [launch for node in range(self.nodes) for launch in self._node(node)]
+
+    def _node(self, node: int) -> list[Launch]:
+        input_offset, output_offset = (ELEMENT_BYTES * node * step for step in (NODE_SHIFT, self._output_stride))
+        return self.world.launches(
+            self._once,
+            self.blocks,
+            self.threads,
+            lambda *grid: (
+                self._ranks(*grid),
+                self._inputs[grid[0]].address + input_offset,
+                self._input_elements,
+                self._outputs[grid[0]].address + output_offset,
+                self.nodes * self._output_stride,
+            ),
+            overlaps=True,
+        )
+
+    def _ranks(self, device: int, first_rank: int) -> np.ndarray:
+        inboxes, base = self._tables[device], self._sequences[device]
+        return struct_of(RANKS, inboxes=inboxes, base=base, first_rank=first_rank, elements=self.elements)
 
     def write_inputs(self, iteration: int) -> None:
         """A new payload for every rank, of which each node takes another part; outputs are wiped."""
@@ -168,9 +158,7 @@ class AllReduce:
         return float(np.max(spans))
 
     def free(self) -> None:
-        working = (self._tables, self._sequences, self._spans, self._faults, self._inputs, self._outputs)
-        for buffer in (*self._inboxes, *(one for buffers in working for one in buffers.values())):
-            buffer.free()
+        self._memory.free()
 
     def _position(self, rank: int) -> int:
         """Of this rank among those on its device."""

@@ -9,10 +9,8 @@ from abc import ABC, abstractmethod
 from statistics import median
 
 from pcietool.machines.base import Launch
-from pcietool.machines.graph import Graph
 from pcietool.probes.barrier.config import BarrierConfig, Order
 from pcietool.probes.barrier.kernel import Barrier
-from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.world import World
 from pcietool.probes.compare.allreduce_kernel import AllReduce
 from pcietool.probes.compare.config import CompareMode
@@ -27,32 +25,34 @@ class Ours(ABC):
     """One operation in one mode. `label` says which of ours it is."""
 
     label: str
-    mode: CompareMode
+
+    def __init__(self, world: World, mode: CompareMode, effort: Effort, during: str, launches: list[Launch]) -> None:
+        """`launches`: of all nodes."""
+        self.mode = mode
+        self.during = during
+        self.world = world
+        self._effort = effort
+        self._replay_us = None
+        if mode != "in-kernel":
+            self._replay_us = world.replayer(launches, effort.nodes, graph=mode == "graph")
+
+    def turn(self, iteration: int) -> float:
+        """Microseconds of one operation, the median of a few repetitions. `iteration` makes the payload new. Raises
+        WrongSumsError."""
+        if self._replay_us is None:
+            return self.in_kernel_us()
+        return median([self.repetition_us(iteration + number) for number in range(self._effort.replays + 1)][1:])
 
     @abstractmethod
-    def turn(self, iteration: int) -> float:
-        """Microseconds of one operation, the median of a few repetitions. `iteration` makes the payload new."""
+    def in_kernel_us(self) -> float: ...
+
+    def repetition_us(self, iteration: int) -> float:
+        """Of all nodes, one operation."""
+        assert self._replay_us is not None
+        return self._replay_us(self.during)
 
     @abstractmethod
     def free(self) -> None: ...
-
-
-class _Replayed:
-    """`nodes` operations, as a graph or back to back."""
-
-    def __init__(self, world: World, launches: list[Launch], nodes: int, mode: CompareMode) -> None:
-        self._world = world
-        self._nodes = nodes
-        self._launches = launches
-        self._graph: Graph | None = world.machine.graph(launches) if mode == "graph" else None
-
-    def run_us(self, during: str) -> float:
-        """One operation, on the GPU where all took shortest: the others also waited for the last one to start."""
-        if self._graph is not None:
-            outcome = finished(self._graph.run(self._world.deadline_s), during)
-        else:
-            outcome = self._world.run(self._launches, during)
-        return min(outcome.elapsed_ns.values()) / self._nodes / 1e3
 
 
 class OurBarrier(Ours):
@@ -60,23 +60,14 @@ class OurBarrier(Ours):
 
     def __init__(self, world: World, order: Order, mode: CompareMode, effort: Effort) -> None:
         self.label = f"{order} barrier"
-        self.mode = mode
-        self._world = world
         self._barrier = Barrier(world.machine, world, order, BarrierConfig())
-        self._effort = effort
-        self._replayed = None
-        if mode != "in-kernel":
-            launches = [launch for _ in range(effort.nodes) for launch in self._barrier.once()]
-            self._replayed = _Replayed(world, launches, effort.nodes, mode)
+        self._rounds = effort.rounds
+        launches = [launch for _ in range(effort.nodes) for launch in self._barrier.once()]
+        super().__init__(world, mode, effort, f"{self.label}, {mode}", launches)
 
-    def turn(self, iteration: int) -> float:
-        during = f"{self.label}, {self.mode}"
-        if self._replayed is not None:
-            samples = [self._replayed.run_us(during) for _ in range(self._effort.replays + 1)]
-            return median(samples[1:])
-        rounds = self._effort.rounds
-        self._world.run(self._barrier.rounds(rounds), during)
-        return float(self._barrier.read_spans_ns().max()) / rounds / 1e3
+    def in_kernel_us(self) -> float:
+        self.world.run(self._barrier.rounds(self._rounds), self.during)
+        return float(self._barrier.read_spans_ns().max()) / self._rounds / 1e3
 
     def free(self) -> None:
         self._barrier.free()
@@ -88,36 +79,26 @@ class OurAllReduce(Ours):
     label = "inline-flag all-reduce"
 
     def __init__(self, world: World, nbytes: int, mode: CompareMode, effort: Effort) -> None:
-        self.mode = mode
-        self._world = world
         self._allreduce = AllReduce(world, nbytes, effort.nodes if mode != "in-kernel" else 1)
-        self._during = f"{self.label} of {nbytes} bytes, {mode}"
         # A round of a large size takes long: the sum over all elements stays about the same.
         self._rounds = max(5, min(effort.rounds, effort.rounds * 256 // self._allreduce.elements))
-        self._effort = effort
-        self._replayed = None
-        if mode != "in-kernel":
-            self._replayed = _Replayed(world, self._allreduce.once(), effort.nodes, mode)
+        during = f"{self.label} of {nbytes} bytes, {mode}"
+        super().__init__(world, mode, effort, during, self._allreduce.once())
 
-    def turn(self, iteration: int) -> float:
-        """Raises WrongSumsError."""
-        if self._replayed is None:
-            return self._in_kernel_us()
-        samples = []
-        for repetition in range(self._effort.replays + 1):
-            self._allreduce.write_inputs(iteration + repetition)
-            samples.append(self._replayed.run_us(self._during))
-            self._refuse(self._allreduce.wrong_outputs(iteration + repetition))
-        return median(samples[1:])
+    def in_kernel_us(self) -> float:
+        self.world.run(self._allreduce.rounds(self._rounds), self.during)
+        self._refuse(self._allreduce.wrong_sums())
+        return self._allreduce.span_ns() / self._rounds / 1e3
+
+    def repetition_us(self, iteration: int) -> float:
+        self._allreduce.write_inputs(iteration)
+        one_us = super().repetition_us(iteration)
+        self._refuse(self._allreduce.wrong_outputs(iteration))
+        return one_us
 
     def free(self) -> None:
         self._allreduce.free()
 
-    def _in_kernel_us(self) -> float:
-        self._world.run(self._allreduce.rounds(self._rounds), self._during)
-        self._refuse(self._allreduce.wrong_sums())
-        return self._allreduce.span_ns() / self._rounds / 1e3
-
     def _refuse(self, wrong: str | None) -> None:
         if wrong:
-            raise WrongSumsError(f"{self._during}: {wrong}")
+            raise WrongSumsError(f"{self.during}: {wrong}")

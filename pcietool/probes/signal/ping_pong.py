@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pcietool.machines.base import Buffer, Kernel, Launch, on_device
+from pcietool.probes.common.memory import Memory
 from pcietool.probes.common.world import World
 from pcietool.probes.signal.config import WORD, Load, Poll, Wait
 from pcietool.probes.signal.roles import FAULT, RESULT, ROLE, VECTOR, Kind, LaunchRecord, Pair, Role
@@ -61,32 +62,28 @@ class Bulk:
     """How often a mover does it where it is not told to go on until those that take turns have ended."""
 
 
-class PingPongMemory:
+class PingPongMemory(Memory):
     """The slots, payloads and bulk memory of one world, that all its variants share.
 
     `reached` is how far its slots have counted: whoever runs next continues there, never anew.
     """
 
     def __init__(self, world: World, most_payload: int, bulk: Bulk) -> None:
-        self.world = world
-        self.machine = world.machine
+        super().__init__(world)
         self.bulk = bulk
         self.most_payload = max(most_payload, MIN_PAYLOAD)
         self.reached = 0
-        ranks = range(world.size)
-        payload_nbytes = 2 * world.size * self.most_payload
-        self._payloads = [
-            self.machine.alloc(world.place_of_slots(r), payload_nbytes, f"payloads of rank {r}") for r in ranks
-        ]
+        nbytes = 2 * world.size * self.most_payload
+        self._payloads = [self.reachable(rank, nbytes, "payloads") for rank in range(world.size)]
         self._bulk_memory: dict[tuple[int, bool], Buffer] = {}
 
     def _bulk_address(self, rank: int, partner: int, index: int, near: bool) -> int:
         """Where mover `index` finds its part of a rank's bulk data for one partner: near, on the rank's own GPU, or
         where partners reach it. Allocated when first asked for."""
         if (rank, near) not in self._bulk_memory:
-            place = on_device(self.world.device_of[rank]) if near else self.world.place_of_slots(rank)
+            alloc = self.local if near else self.reachable
             nbytes = self.bulk.movers * self.bulk.nbytes * self.world.size
-            self._bulk_memory[rank, near] = self.machine.alloc(place, nbytes, f"bulk data of rank {rank}")
+            self._bulk_memory[rank, near] = alloc(rank, nbytes, "bulk data")
         return self._bulk_memory[rank, near].address + (partner * self.bulk.movers + index) * self.bulk.nbytes
 
     # -- roles ------------------------------------------------------------------------------------------------------
@@ -126,10 +123,6 @@ class PingPongMemory:
         movers = self.movers(*pair, "push", self.bulk.movers, self.bulk.passes, signals=end.slot)
         return movers + [poller] * pollers
 
-    def free(self) -> None:
-        for buffer in (*self._payloads, *self._bulk_memory.values()):
-            buffer.free()
-
 
 class _Signal(NamedTuple):
     writer: int
@@ -152,23 +145,22 @@ def _player(kind: Kind, rank: int, sends: _Signal, waits_for: _Signal) -> Role:
     )
 
 
-class _DeviceBlocks:
+class _DeviceBlocks(Memory):
     """What one device carries of a ping-pong: its roles, and the memory in which they leave what they saw."""
 
-    def __init__(self, memory: PingPongMemory, device: int, roles: Sequence[Role], rounds: int) -> None:
+    def __init__(self, world: World, device: int, roles: Sequence[Role], rounds: int) -> None:
+        super().__init__(world)
         self.device = device
         self.roles = roles
         blocks = len(roles)
 
-        def alloc(nbytes: int, name: str) -> Buffer:
-            return memory.machine.alloc(on_device(device), nbytes, name)
-
-        self.given = alloc(blocks * ROLE.itemsize, "roles")
+        here = on_device(device)
+        self.given = self.alloc(here, blocks * ROLE.itemsize, "roles")
         self.given.write(np.array([role.fields() for role in roles], ROLE))
-        self.tally = alloc(8, "tally")
-        self.stamps = alloc(4 * blocks * (rounds + 1), "time stamps")
-        self.results = alloc(blocks * RESULT.itemsize, "results of blocks")
-        self.faults = alloc(blocks * FAULT.itemsize, "faults found")
+        self.tally = self.alloc(here, 8, "tally")
+        self.stamps = self.alloc(here, 4 * blocks * (rounds + 1), "time stamps")
+        self.results = self.alloc(here, blocks * RESULT.itemsize, "results of blocks")
+        self.faults = self.alloc(here, blocks * FAULT.itemsize, "faults found")
 
     def launch(self, kernel: Kernel, threads: int, before: int, rounds: int, words: int) -> Launch:
         self.tally.fill(0)
@@ -183,10 +175,6 @@ class _DeviceBlocks:
         record.faults += list(self.faults.read(FAULT))
         record.stamps += list(self.stamps.read(np.uint32).reshape(-1, rounds + 1))
 
-    def free(self) -> None:
-        for buffer in (self.given, self.tally, self.stamps, self.results, self.faults):
-            buffer.free()
-
 
 class PingPong:
     """Roles that can run again and again, in one launch on every device that has one."""
@@ -198,12 +186,12 @@ class PingPong:
         self.memory = memory
         self.rounds = rounds
         self.words = payload // WORD
-        self.kernel = memory.machine.load("signal.cu", variant.defines()).kernel("ping_pong")
+        self.kernel = memory.world.machine.load("signal.cu", variant.defines()).kernel("ping_pong")
         moving = memory.bulk.threads if any(role.kind is Kind.MOVES for role in roles) else 1
         self.threads = max(moving, min(-(-self.words // 32) * 32, memory.bulk.threads))
         device_of = memory.world.device_of
         self._blocks = [
-            _DeviceBlocks(memory, device, [role for role in roles if device_of[role.rank] == device], rounds)
+            _DeviceBlocks(memory.world, device, [role for role in roles if device_of[role.rank] == device], rounds)
             for device in sorted({device_of[role.rank] for role in roles})
         ]
 

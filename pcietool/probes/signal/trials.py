@@ -17,7 +17,7 @@ from pcietool.probes.common.world import World
 from pcietool.probes.signal.config import Load, Pairing, Poll, SignalConfig, Wait
 from pcietool.probes.signal.effort import Effort
 from pcietool.probes.signal.ping_pong import PingPong, PingPongMemory, Variant, loaded
-from pcietool.probes.signal.roles import Pair
+from pcietool.probes.signal.roles import LaunchRecord, Pair
 from pcietool.stats import Interval, median_interval, paired_ratio, summarise
 from pcietool.units import size
 
@@ -137,28 +137,33 @@ class TrialRunner:
         """One row a trial. They take turns launch by launch, so that drift hits all alike; the first is the one that
         the ratios of the others refer to."""
         effort, world = self.effort, self.memory.world
+        during = [f"{trial.varied}, {trial.row(world)['pairs_text']}" for trial in trials]
         ping_pongs = [trial.ping_pong(self.memory, effort.warmup + effort.rounds) for trial in trials]
-        one_way_us: list[list[np.ndarray]] = [[] for _ in trials]
-        moved: list[list[float]] = [[] for _ in trials]
-        for launch in range(effort.launches):
-            for n, (trial, ping_pong, samples, rates) in enumerate(
-                zip(trials, ping_pongs, one_way_us, moved, strict=True), start=1
-            ):
-                far = f"{n} of {len(trials)}, launch {launch + 1} of {effort.launches}"
-                self.observer.progress(f"{world.transport}: {trial.varied}, {far}")
-                record = ping_pong.run(f"{trial.varied}, {trial.row(world)['pairs_text']}")
-                self.wrong += record.wrong()
-                periods = record.periods_ns()
-                samples.append(np.array([periods[pair][effort.warmup :] / 2e3 for pair in trial.pairs]))
-                rates += [rate for rate in [record.moved_gb_per_s()] if rate is not None]
-        rows = []
-        for trial, ping_pong, samples, rates in zip(trials, ping_pongs, one_way_us, moved, strict=True):
-            ping_pong.free()
-            row = trial.row(world) | self._figures(np.array(samples), np.array(one_way_us[0]))
+        rows: list[Row] = []
+        base: np.ndarray | None = None
+        for trial, records in zip(trials, self._by_turns(ping_pongs, during), strict=True):
+            periods = [record.periods_ns() for record in records]
+            samples = np.array([[each[pair][effort.warmup :] / 2e3 for pair in trial.pairs] for each in periods])
+            base = samples if base is None else base
+            rates = [rate for record in records if (rate := record.moved_gb_per_s()) is not None]
+            row = trial.row(world) | self._figures(samples, base)
             rows.append(row | {"moved_gb_per_s": float(np.median(rates)) if rates else None})
             key = f"{len(self.result.samples):03}/{trial.varied}/{row['pairs_text']}/one_way_us"
-            self.result.samples[key.replace(" ", "_")] = np.array(samples)
+            self.result.samples[key.replace(" ", "_")] = samples
         return rows
+
+    def _by_turns(self, ping_pongs: Sequence[PingPong], during: Sequence[str]) -> list[list[LaunchRecord]]:
+        """What each left in each launch; frees them."""
+        records: list[list[LaunchRecord]] = [[] for _ in ping_pongs]
+        for launch in range(self.effort.launches):
+            for n, (ping_pong, what, mine) in enumerate(zip(ping_pongs, during, records, strict=True), start=1):
+                far = f"{n} of {len(during)}, launch {launch + 1} of {self.effort.launches}"
+                self.observer.progress(f"{self.memory.world.transport}: {what}, {far}")
+                mine.append(ping_pong.run(what))
+                self.wrong += mine[-1].wrong()
+        for ping_pong in ping_pongs:
+            ping_pong.free()
+        return records
 
     def _figures(self, samples: np.ndarray, base: np.ndarray) -> Row:
         """`samples`: one way in us, [launches, pairs, rounds]; `base` those that it is compared with."""
@@ -178,22 +183,15 @@ class TrialRunner:
     def remote_pollers(self, pair: Pair, during: str = "remote polls beside a push") -> list[Row]:
         """What the link still carries for a push by the writer while blocks of the owner poll the writer's memory."""
         counts = self.effort.pollers
-        ping_pongs = [
-            PingPong(self.memory, Variant(), self.memory.polled_push(pair, pollers), rounds=0) for pollers in counts
+        roles = [self.memory.polled_push(pair, pollers) for pollers in counts]
+        ping_pongs = [PingPong(self.memory, Variant(), each, rounds=0) for each in roles]
+        launches = self._by_turns(ping_pongs, [during] * len(counts))
+        rates = [[record.moved_gb_per_s() or 0.0 for record in records] for records in launches]
+        polls = [[record.polls_per_us() for record in records] for records in launches]
+        return [
+            self._poller_row(pair, pollers, rate, poll, paired_ratio(rate, rates[0]))
+            for pollers, rate, poll in zip(counts, rates, polls, strict=True)
         ]
-        rates: list[list[float]] = [[] for _ in counts]
-        polls: list[list[float]] = [[] for _ in counts]
-        for launch in range(self.effort.launches):
-            self.observer.progress(f"peer: {during}, launch {launch + 1} of {self.effort.launches}")
-            for ping_pong, rate, poll in zip(ping_pongs, rates, polls, strict=True):
-                record = ping_pong.run(during)
-                rate.append(record.moved_gb_per_s() or 0.0)
-                poll.append(record.polls_per_us())
-        rows = []
-        for pollers, ping_pong, rate, poll in zip(counts, ping_pongs, rates, polls, strict=True):
-            ping_pong.free()
-            rows.append(self._poller_row(pair, pollers, rate, poll, paired_ratio(rate, rates[0])))
-        return rows
 
     def _poller_row(
         self, pair: Pair, pollers: int, rates: Sequence[float], polls: Sequence[float], ratio: Interval

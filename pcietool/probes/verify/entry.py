@@ -6,13 +6,15 @@ Must not know what is sent; the entries do.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import ClassVar
 
 import numpy as np
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import Argument, Buffer, Launch, Machine, Part, Place, on_device
+from pcietool.machines.base import Argument, Buffer, Launch, Part, Place
+from pcietool.probes.common.memory import Memory
 from pcietool.probes.common.world import World, changed_guards
 from pcietool.probes.verify.trial import Corruption, Finding, Report, Trial
 from pcietool.protocol.rows import POISON, first_wrong_byte
@@ -26,23 +28,15 @@ SlotUse = tuple[int, int, int]
 """(owner, row, writer)"""
 
 
-class EntryMemory:
-    """Ranks, slots and memory of one entry. Everything it allocates it frees."""
+class EntryMemory(Memory):
+    """Ranks, slots and memory of one entry."""
 
-    def __init__(self, machine: Machine, world: World) -> None:
-        self.machine = machine
-        self.world = world
-        self._owned: list[Buffer] = []
-        self._guarded: list[tuple[Buffer, str]] = []
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._guarded: list[Buffer] = []
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
-        buffer = self.machine.alloc(place, max(16, nbytes), name)
-        self._owned.append(buffer)
-        return buffer
-
-    def local(self, rank: int, nbytes: int, name: str) -> Buffer:
-        """In the memory of the rank's device."""
-        return self.alloc(on_device(self.world.device_of[rank]), nbytes, f"{name} of rank {rank}")
+        return super().alloc(place, max(16, nbytes), name)
 
     def table(self, rank: int, values: np.ndarray, name: str) -> Buffer:
         """Values that the kernel is given, in the memory of the rank's device."""
@@ -51,47 +45,33 @@ class EntryMemory:
             buffer.write(values)
         return buffer
 
-    def shared(self, rank: int, nbytes: int, name: str) -> Part:
+    def shared(self, rank: int, nbytes: int, name: str) -> Buffer:
         """Where others write to the rank, with guards around it, poisoned."""
-        whole = self.alloc(self.world.place_of_slots(rank), nbytes + 2 * GUARD_BYTES, f"{name} of rank {rank}")
-        self._guarded.append((whole, f"{name} of rank {rank}"))
+        whole = self.reachable(rank, nbytes + 2 * GUARD_BYTES, name)
+        self._guarded.append(whole)
         whole.fill(GUARD_BYTE)
         inner = Part(whole, GUARD_BYTES, nbytes)
         poison(inner)
         return inner
 
-    def on_every_device(self, values: np.ndarray, name: str) -> dict[int, Buffer]:
-        """The same table on each device."""
-        tables = {device: self.alloc(on_device(device), values.nbytes, name) for device in self.devices}
-        for table in tables.values():
-            table.write(values)
-        return tables
-
-    @property
-    def devices(self) -> list[int]:
-        return sorted(set(self.world.device_of))
-
-    def endpoints(self, landing: Sequence[Buffer], returns: Sequence[Buffer] | None = None) -> dict[int, Buffer]:
-        """Endpoint of kernels/verify.cuh for every rank, on each device."""
-        endpoints = np.zeros(self.world.size, ENDPOINT)
-        endpoints["slots"] = self.world.slot_addresses
-        endpoints["landing"] = [inner.address for inner in landing]
-        if returns is not None:
-            endpoints["returns"] = [inner.address for inner in returns]
-        return self.on_every_device(endpoints, "endpoints")
+    def endpoints(self, landing: list[Buffer], returns: list[Buffer] | int = 0) -> dict[int, Buffer]:
+        """Endpoint of verify.cuh for every rank, on each device."""
+        slots = self.world.slot_addresses.tolist()
+        return self.structs(ENDPOINT, "endpoints", slots=slots, landing=landing, returns=returns)
 
     def damaged_guards(self) -> Iterator[Finding]:
         """Of slots, and of everything else that others write to."""
         for text in self.world.damaged_guards():
             yield Finding("guards", text)
-        for buffer, name in self._guarded:
-            for text in changed_guards(buffer, name):
+        for buffer in self._guarded:
+            for text in changed_guards(buffer, buffer.name):
                 yield Finding("guards", text)
 
-    def free(self) -> None:
-        for buffer in self._owned:
-            buffer.free()
-        self._owned.clear()
+
+def words(buffer: Buffer, shape: tuple[int, ...]) -> np.ndarray:
+    """What lies at the start of a buffer, as uint32 of this shape."""
+    read: np.ndarray = buffer.read(np.uint32, prod(shape)).reshape(shape)
+    return read
 
 
 def increment(buffer: Buffer, offset: int = 0) -> None:
@@ -131,21 +111,21 @@ class Entry(ABC):
     def launches(self, trial: Trial) -> list[Launch]: ...
 
     def grids(
-        self, trial: Trial, blocks: int, threads: int, arguments: Mapping[int, tuple[Argument, ...]], shared: int = 0
+        self,
+        trial: Trial,
+        blocks: int,
+        threads: int,
+        arguments: Callable[[int], tuple[Argument, ...]],
+        shared: int = 0,
     ) -> list[Launch]:
-        """One grid a device with `blocks` blocks a rank; `arguments[device]` come before the trial's."""
-        kernel = self.memory.machine.load(self.source, trial.defines).kernel(self.source.removesuffix(".cu"))
-        return [
-            Launch(
-                device,
-                kernel,
-                grid=ranks * blocks,
-                block=threads,
-                shared=shared,
-                args=(*arguments[device], *trial.arguments(first_rank, self.world.size, self.corrupt_row(trial))),
-            )
-            for device, first_rank, ranks in self.world.grids()
-        ]
+        """One grid a device with `blocks` blocks a rank; `arguments(device)` come before the trial's."""
+        kernel = self.world.machine.load(self.source, trial.defines).kernel(self.source.removesuffix(".cu"))
+        corrupt_row = self.corrupt_row(trial)
+
+        def all_arguments(device: int, first_rank: int) -> tuple[Argument, ...]:
+            return *arguments(device), *trial.arguments(first_rank, self.world.size, corrupt_row)
+
+        return self.world.launches(kernel, blocks, threads, all_arguments, shared=shared)
 
     @abstractmethod
     def corrupt_row(self, trial: Trial) -> int:

@@ -11,7 +11,7 @@ from itertools import permutations
 import numpy as np
 
 from pcietool.machines.base import Launch
-from pcietool.probes.verify.entry import ACK_ROW, FIRST_ROW, Entry, EntryMemory, SlotUse, compare_rows, poison
+from pcietool.probes.verify.entry import ACK_ROW, FIRST_ROW, Entry, EntryMemory, SlotUse, compare_rows, poison, words
 from pcietool.probes.verify.trial import Finding, Report, Trial
 from pcietool.protocol.rows import payload, row_keys
 
@@ -48,8 +48,7 @@ class Signal(Entry):
         return iter(())  # the kernel is given none
 
     def launches(self, trial: Trial) -> list[Launch]:
-        arguments = {device: (self._endpoints[device], self._output_tables[device]) for device in self.memory.devices}
-        return self.grids(trial, 1, THREADS, arguments)
+        return self.grids(trial, 1, THREADS, lambda device: (self._endpoints[device], self._output_tables[device]))
 
     def corrupt_row(self, trial: Trial) -> int:
         rank = trial.corruption.rank if trial.corruption else 0
@@ -57,7 +56,7 @@ class Signal(Entry):
 
     def wrong_data(self, trial: Trial, report: Report) -> Iterator[Finding]:
         shape = (self.iterations, self.world.size, MESSAGE_WORDS)
-        outputs = [output.read(np.uint32, int(np.prod(shape))).reshape(shape) for output in self._outputs]
+        outputs = [words(output, shape) for output in self._outputs]
         for reader, writer in self._pairs:
             sent = payload(row_keys(self.iterations, writer, np.array([reader])), MESSAGE_WORDS)
             seen = np.ascontiguousarray(outputs[reader][:, writer : writer + 1])

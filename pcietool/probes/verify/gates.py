@@ -24,6 +24,7 @@ from pcietool.probes.verify.entry import (
     off_by_one,
     poison,
     row_of_rank,
+    words,
 )
 from pcietool.probes.verify.pushes import Dispatch, Size
 from pcietool.probes.verify.trial import Finding, Report, Trial
@@ -110,19 +111,18 @@ class Gate(Entry):
         self._outputs = [
             memory.local(rank, iterations * tables.orders[rank].slots * size.row_bytes, "output") for rank in ranks
         ]
-        jobs = np.zeros(self.world.size, GATE_JOB)
-        for name, buffers in (
-            ("arrivals", tables.arrivals),
-            ("seeds", tables.seeds),
-            ("counters", tables.counters),
-            ("counted", self._counted),
-            ("rows", tables.rows),
-            ("output", self._outputs),
-        ):
-            jobs[name] = [buffer.address for buffer in buffers]
-        jobs["arrivals_count"] = [len(order.arrivals) for order in tables.orders]
-        jobs["row_blocks"] = [order.row_blocks for order in tables.orders]
-        self._jobs = memory.on_every_device(jobs, "jobs")
+        self._jobs = memory.structs(
+            GATE_JOB,
+            "jobs",
+            arrivals=tables.arrivals,
+            seeds=tables.seeds,
+            counters=tables.counters,
+            counted=self._counted,
+            rows=tables.rows,
+            output=self._outputs,
+            arrivals_count=[len(order.arrivals) for order in tables.orders],
+            row_blocks=[order.row_blocks for order in tables.orders],
+        )
 
     def prepare(self, trial: Trial) -> None:
         self.tables.prepare(trial)
@@ -135,11 +135,9 @@ class Gate(Entry):
 
     def launches(self, trial: Trial) -> list[Launch]:
         size = self.size
-        arguments: dict[int, tuple[Argument, ...]] = {
-            device: (self._jobs[device], size.row_vectors, size.producers, size.consumers)
-            for device in self.memory.devices
-        }
-        return self.grids(trial, size.producers + size.consumers, size.threads, arguments)
+        shape = (size.row_vectors, size.producers, size.consumers)
+        blocks = size.producers + size.consumers
+        return self.grids(trial, blocks, size.threads, lambda device: (self._jobs[device], *shape))
 
     def corrupt_row(self, trial: Trial) -> int:
         return row_of_rank(trial, [len(order.arrivals) for order in self.tables.orders], "gets")
@@ -147,7 +145,7 @@ class Gate(Entry):
     def wrong_data(self, trial: Trial, report: Report) -> Iterator[Finding]:
         for rank, (arrivals, seeds, _) in enumerate(self.tables.counted):
             shape = (self.iterations, len(seeds) * ROW_BLOCK, self.size.row_words)
-            output = self._outputs[rank].read(np.uint32, int(np.prod(shape))).reshape(shape)
+            output = words(self._outputs[rank], shape)
             for source in range(self.world.size):
                 slots = [slot for of, _, slot, _ in arrivals if of == source]
                 names = np.array([row for of, row, _, _ in arrivals if of == source], np.uint32)
@@ -188,23 +186,23 @@ class EndToEnd(Dispatch):
         self._sums = [memory.local(rank, iterations * rows * size.row_bytes, "sums") for rank in ranks]
         self._slot_tables = [memory.table(rank, self._slots_of(rank), "slots in expert order") for rank in ranks]
         self._result_tables = [memory.table(rank, self._results(rank), "results") for rank in ranks]
-        ends = np.zeros(world, END_JOB)
-        for name, buffers in (
-            ("slot_of", self._slot_tables),
-            ("arrivals", gates.arrivals),
-            ("first", [memory.table(rank, _first_arrivals(gates.orders[rank]), "first arrivals") for rank in ranks]),
-            ("seeds", gates.seeds),
-            ("experts", gates.experts),
-            ("counters", gates.counters),
-            ("rows", gates.rows),
-            ("elections", self._elections),
-            ("results", self._result_tables),
-            ("sums", self._sums),
-        ):
-            ends[name] = [buffer.address for buffer in buffers]
-        ends["row_blocks"] = [order.row_blocks for order in gates.orders]
-        ends["rows_count"], ends["choices"] = rows, choices
-        self._ends = memory.on_every_device(ends, "end jobs")
+        self._ends = memory.structs(
+            END_JOB,
+            "end jobs",
+            slot_of=self._slot_tables,
+            arrivals=gates.arrivals,
+            first=[memory.table(rank, _first_arrivals(gates.orders[rank]), "first arrivals") for rank in ranks],
+            seeds=gates.seeds,
+            experts=gates.experts,
+            counters=gates.counters,
+            rows=gates.rows,
+            elections=self._elections,
+            results=self._result_tables,
+            sums=self._sums,
+            row_blocks=[order.row_blocks for order in gates.orders],
+            rows_count=rows,
+            choices=choices,
+        )
 
     def _slots_of(self, rank: int) -> np.ndarray:
         """[producer, position] of uint32: slots in expert order."""
@@ -245,11 +243,13 @@ class EndToEnd(Dispatch):
 
     def launches(self, trial: Trial) -> list[Launch]:
         size = self.size
-        arguments = {
-            device: (*self.arguments(device)[:2], self._ends[device], *self.arguments(device)[2:], size.gates)
-            for device in self.memory.devices
-        }
-        return self.grids(trial, size.producers + size.consumers + size.gates + 1, size.threads, arguments)
+        blocks = size.producers + size.consumers + size.gates + 1
+
+        def arguments(device: int) -> tuple[Argument, ...]:
+            endpoints, jobs, *shape = self.arguments(device)
+            return endpoints, jobs, self._ends[device], *shape, size.gates
+
+        return self.grids(trial, blocks, size.threads, arguments)
 
     def wrong_data(self, trial: Trial, report: Report) -> Iterator[Finding]:
         _, rows, choices = self._routing.experts.shape
@@ -263,8 +263,7 @@ class EndToEnd(Dispatch):
                     expert = int(self._routing.experts[rank, row, choice])
                     if expert != NOWHERE:
                         expected[:, row] += sent[:, row] * np.uint32(3) + np.uint32(expert * 0x10001) + columns
-            seen = sums.read(np.uint32, int(np.prod(shape))).reshape(shape)
-            yield from compare_rows(report, expected, seen, f"sum of row {{row}} at rank {rank}")
+            yield from compare_rows(report, expected, words(sums, shape), f"sum of row {{row}} at rank {rank}")
         yield from self.tables.wrong_counts(self.counted_routes)
 
     def slot_uses(self) -> list[SlotUse]:

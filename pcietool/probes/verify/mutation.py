@@ -56,11 +56,10 @@ def prove_checks(case: VerifyCase) -> None:
     for number, mutant in enumerate(chosen, start=1):
         case.progress(f"{mutant.entry}: {mutant.name}, {number} of {len(chosen)}")
         runner = runners.get(mutant.order, runners["any"])
-        result.rows.append(_row(mutant, machine, case.transport, runner, traffic.streams(), weakest is not None))
-    if not machine.stuck:
-        traffic.free()
-        for runner in runners.values():
-            runner.free()
+        result.rows.append(_row(mutant, machine, case.transport, runner, traffic.streams, weakest is not None))
+    traffic.free()
+    for runner in runners.values():
+        runner.free()
     if weakest is not None:
         weakest.close()
     result.status, result.verdict, result.reason = judge(result.rows)
@@ -139,22 +138,22 @@ def _why_not(mutant: Mutant, machine: Machine, transport: Transport) -> str | No
 
 
 def _native(machine: Machine, transport: Transport) -> bool:
-    devices = range(len(machine.devices))
-    if transport == "self":
-        return True
-    if transport == "host":
-        return all(machine.host_link(device).native_atomics == "full" for device in devices)
-    return all(machine.link(src, dst).native_atomics == "full" for src, dst in permutations(devices, 2))
+    return transport == "self" or _native_atomics(machine, transport) == {"full"}
 
 
 def _loses(machine: Machine, transport: Transport) -> bool:
     """Do two GPUs or more increment each word over links without native atomics? A rank's own memory is no link."""
-    devices = range(len(machine.devices))
-    if transport == "self" or len(devices) < (2 if transport == "host" else 3):
+    if transport == "self" or len(machine.devices) < (2 if transport == "host" else 3):
         return False
+    return _native_atomics(machine, transport) == {"none"}
+
+
+def _native_atomics(machine: Machine, transport: Transport) -> set[str]:
+    """Of every link that this transport takes between GPUs, or between GPUs and the host."""
+    devices = range(len(machine.devices))
     if transport == "host":
-        return all(machine.host_link(device).native_atomics == "none" for device in devices)
-    return all(machine.link(src, dst).native_atomics == "none" for src, dst in permutations(devices, 2))
+        return {machine.host_link(device).native_atomics for device in devices}
+    return {machine.link(src, dst).native_atomics for src, dst in permutations(devices, 2)}
 
 
 def judge(rows: Sequence[Row]) -> tuple[Status, str, str | None]:

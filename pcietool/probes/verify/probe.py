@@ -118,7 +118,7 @@ def _prove_row(
     make = runner.entry(entry, distribution)
     for start, iterations in runner.effort.launches():
         trial = Trial(iterations, start, _late(config.inject), _corruption(config.inject))
-        report = runner.run(make, trial, traffic.streams())
+        report = runner.run(make, trial, traffic.streams)
         row["status"] = row["status"] or Status.PASS.value
         if report.launched:
             row["launches"] += 1

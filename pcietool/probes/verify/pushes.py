@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from pcietool.probes.verify.entry import (
     off_by_one,
     poison,
     row_of_rank,
+    words,
 )
 from pcietool.probes.verify.trial import Finding, Report, Trial
 from pcietool.protocol import recount
@@ -72,7 +74,6 @@ class Tables:
     """What the producers and consumers of each rank are given, and where they leave what they counted."""
 
     def __init__(self, memory: EntryMemory, streams: Streams, iterations: int, row_bytes: int) -> None:
-        self.memory = memory
         self.streams = streams
         world, chunks = streams.world, streams.most_chunks
         self._count_shape = (iterations, world, chunks)
@@ -84,29 +85,25 @@ class Tables:
         self._sent = [memory.table(rank, counts[rank], "rows sent") for rank in ranks]
         self._received = [memory.table(rank, np.ascontiguousarray(counts[:, rank]), "rows received") for rank in ranks]
         self._elections = [memory.local(rank, 4 * world * chunks, "elections") for rank in ranks]
-        count_bytes = 4 * int(np.prod(self._count_shape))
+        count_bytes = 4 * prod(self._count_shape)
         self._pushed = [memory.local(rank, count_bytes, "rows pushed") for rank in ranks]
         self.counted = [memory.local(rank, count_bytes, "rows counted") for rank in ranks]
         self.row_shape = (iterations, world, streams.capacity, row_bytes // 4)
-        self.outputs = [memory.local(rank, 4 * int(np.prod(self.row_shape)), "output") for rank in ranks]
-        self.jobs = memory.on_every_device(self._job_table(), "jobs")
-
-    def _job_table(self) -> np.ndarray:
-        jobs = np.zeros(self.streams.world, JOB)
-        for name, buffers in (
-            ("routes", self._routes),
-            ("pieces", self._pieces),
-            ("sent", self._sent),
-            ("received", self._received),
-            ("elections", self._elections),
-            ("pushed", self._pushed),
-            ("counted", self.counted),
-            ("output", self.outputs),
-        ):
-            jobs[name] = [buffer.address for buffer in buffers]
-        jobs["routes_count"] = [len(routes) for routes in self.streams.routes]
-        jobs["pieces_count"] = [len(pieces) for pieces in self.pieces]
-        return jobs
+        self.outputs = [memory.local(rank, 4 * prod(self.row_shape), "output") for rank in ranks]
+        self.jobs = memory.structs(
+            JOB,
+            "jobs",
+            routes=self._routes,
+            pieces=self._pieces,
+            sent=self._sent,
+            received=self._received,
+            elections=self._elections,
+            pushed=self._pushed,
+            counted=self.counted,
+            output=self.outputs,
+            routes_count=[len(routes) for routes in streams.routes],
+            pieces_count=[len(pieces) for pieces in self.pieces],
+        )
 
     def prepare(self, trial: Trial) -> None:
         """Zeroes counts, poisons output, and writes the tables anew, with the trial's corruption in them."""
@@ -143,8 +140,7 @@ class Tables:
             [recount.chunk_counts(mine, world, self.streams.chunk_rows, chunks) for mine in routes], np.int64
         )
         for rank in range(world):
-            pushed = self._pushed[rank].read(np.uint32, int(np.prod(self._count_shape))).reshape(self._count_shape)
-            counted = self.counted[rank].read(np.uint32, int(np.prod(self._count_shape))).reshape(self._count_shape)
+            pushed, counted = (words(of[rank], self._count_shape) for of in (self._pushed, self.counted))
             yield from compare_counts(f"pushed by rank {rank}", pushed, expected[rank], ("consumer", "chunk"))
             yield from compare_counts(f"found by rank {rank}", counted, expected[:, rank], ("producer", "chunk"))
 
@@ -180,31 +176,19 @@ class Dispatch(Entry):
     def arguments(self, device: int) -> tuple[Argument, ...]:
         """All but the trial's."""
         size, streams = self.size, self.streams
-        return (
-            self._endpoints[device],
-            self.tables.jobs[device],
-            size.row_vectors,
-            streams.capacity,
-            streams.chunk_rows,
-            streams.most_chunks,
-            size.producers,
-            size.consumers,
-        )
+        shape = (size.row_vectors, streams.capacity, streams.chunk_rows, streams.most_chunks)
+        return self._endpoints[device], self.tables.jobs[device], *shape, size.producers, size.consumers
 
     def launches(self, trial: Trial) -> list[Launch]:
         size = self.size
-        arguments = {device: self.arguments(device) for device in self.memory.devices}
         shared = size.piece_rows * size.row_bytes if trial.defines.get("BULK") else 0
-        return self.grids(trial, size.producers + size.consumers, size.threads, arguments, shared)
+        return self.grids(trial, size.producers + size.consumers, size.threads, self.arguments, shared)
 
     def corrupt_row(self, trial: Trial) -> int:
         return row_of_rank(trial, [len(routes) for routes in self.streams.routes], "sends")
 
     def wrong_data(self, trial: Trial, report: Report) -> Iterator[Finding]:
-        outputs = [
-            output.read(np.uint32, int(np.prod(self.tables.row_shape))).reshape(self.tables.row_shape)
-            for output in self.tables.outputs
-        ]
+        outputs = [words(output, self.tables.row_shape) for output in self.tables.outputs]
         for producer, mine in enumerate(self.counted_routes):
             for consumer in range(self.world.size):
                 names = np.array([row for to, row, _ in mine if to == consumer], np.uint32)

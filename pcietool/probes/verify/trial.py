@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pcietool.contract.outcomes import Hang
-from pcietool.machines.base import Argument
 
 Check = Literal["bytes", "count", "slots", "guards", "table", "deadline", "unordered"]
 """What found something: data at its reader, rows counted, slots stored to, words around slots, a table that the kernel
@@ -20,7 +19,7 @@ CorruptionKind = Literal["byte", "count", "route", "slot", "tally", "guard"]
 a word beside the slots."""
 Point = Literal["writing", "reading"]
 POINTS: Mapping[Point, int] = {"writing": 1, "reading": 2}
-"""WRITING and READING of kernels/verify.cuh."""
+"""WRITING and READING of verify.cuh."""
 NOBODY = 0xFFFFFFFF
 
 
@@ -58,14 +57,12 @@ class Trial:
         """Its kind, if it is this rank's."""
         return self.corruption.kind if self.corruption and self.corruption.rank == rank else None
 
-    def arguments(self, first_rank: int, world: int, corrupt_row: int) -> tuple[Argument, ...]:
-        """The last parameters of every kernel of verify, as Trial of kernels/verify.cuh has them."""
-        late_rank, point, ns = (self.late.rank, POINTS[self.late.point], self.late.ns) if self.late else (NOBODY, 0, 0)
+    def arguments(self, first_rank: int, world: int, corrupt_row: int) -> tuple[int, ...]:
+        """TRIAL_PARAMETERS of verify.cuh."""
+        late = (self.late.rank, POINTS[self.late.point], self.late.ns) if self.late else (NOBODY, 0, 0)
         flips = self.corruption is not None and self.corruption.kind == "byte"
         corrupt_rank = self.corruption.rank if flips and self.corruption else NOBODY
-        return (
-            first_rank, world, self.iterations, self.start, late_rank, point, ns, corrupt_rank, corrupt_row,
-        )  # fmt: skip
+        return first_rank, world, self.iterations, self.start, *late, corrupt_rank, corrupt_row
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ class TrialRunner:
     ) -> Report:
         """Every check, in the order in which they explain each other. Wrong tables are not launched. `deadline_s`:
         another than usual."""
-        memory = EntryMemory(self.machine, self.world)
+        memory = EntryMemory(self.world)
         report = Report()
         try:
             entry = make(memory, trial.iterations)
@@ -79,8 +79,7 @@ class TrialRunner:
                 report.findings += wrong_slots(entry, trial)
             report.findings += memory.damaged_guards()
         finally:
-            if not self.machine.stuck:
-                memory.free()
+            memory.free()
         return report
 
     def free(self) -> None:

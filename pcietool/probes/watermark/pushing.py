@@ -13,6 +13,7 @@ import numpy as np
 
 from pcietool.errors import DriverError, UsageError
 from pcietool.machines.base import Buffer, Kernel, Launch, Machine, on_device
+from pcietool.probes.common.memory import Memory
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import DEADLINE_S, World
 from pcietool.probes.watermark.config import Path, Pattern
@@ -87,37 +88,47 @@ class Pusher:
             )
         self._sequence = 0
         self.world = world_ = World.build(machine, transport, world, FIRST_ROW + most_chunks, deadline_s)
-        self.devices = sorted(set(world_.device_of))
-        region = max(shape.nbytes, VECTOR_BYTES)
+        self.devices = world_.devices
+        self._memory = memory = Memory(world_)
         self._data = {
-            role.rank: machine.alloc(
-                world_.place_of_slots(role.rank), world * region, f"rows that rank {role.rank} gets"
+            role.rank: memory.alloc(
+                world_.place_of_slots(role.rank),
+                world * max(shape.nbytes, VECTOR_BYTES),
+                f"rows that rank {role.rank} gets",
             )
             for role in self.consumers
         }
         self._sums = {
-            role.rank: self._on_device_of(role.rank, max(1, world * shape.rows) * LANES * 8, "checksums")
+            role.rank: memory.alloc(
+                on_device(world_.device_of[role.rank]), max(1, world * shape.rows) * LANES * 8, "checksums"
+            )
             for role in self.consumers
         }
         source_rows = shape.rows + SHIFTS_A_CONSUMER * world
         self._sources = {
-            role.rank: self._on_device_of(role.rank, source_rows * shape.row_bytes, f"rows of rank {role.rank}")
-            for role in self.producers
+            role.rank: memory.local(role.rank, source_rows * shape.row_bytes, "rows") for role in self.producers
         }
         producer, consumer = self.producers[0].rank, self.producers[0].first_peer
         self._copies = EngineCopies(
             world_, producer, consumer, shape.row_bytes, self._sources[producer], self._data[consumer]
         )
-        blocks = {device: self._most_blocks(device) for device in self.devices}
+        blocks = max(self._most_blocks(device) for device in self.devices)
         warps = shape.threads // 32
-        self._roles = world_.per_device(ROLE.itemsize * max(blocks.values()), "roles of the blocks")
-        self._stamps = world_.per_device(16 * max(blocks.values()), "time stamps")
-        self._polls = world_.per_device(4 * warps * max(blocks.values()), "polls")
-        self._released = world_.per_device(8 * warps * max(blocks.values()), "times of release")
-        self._elections = world_.per_device(4 * world * world * most_chunks, "finished pieces")
-        self._claims = world_.per_device(4 * world, "claimed parts")
-        self._endpoints = world_.per_device(ENDPOINT.itemsize * world, "endpoints")
-        self._write_endpoints()
+        self._roles = memory.per_device(ROLE.itemsize * blocks, "roles of the blocks")
+        self._stamps = memory.per_device(16 * blocks, "time stamps")
+        self._polls = memory.per_device(4 * warps * blocks, "polls")
+        self._released = memory.per_device(8 * warps * blocks, "times of release")
+        self._elections = memory.per_device(4 * world * world * most_chunks, "finished pieces")
+        self._claims = memory.per_device(4 * world, "claimed parts")
+        self._endpoints = memory.structs(
+            ENDPOINT,
+            "endpoints",
+            slots=world_.slot_addresses.tolist(),
+            **{
+                name: [buffers.get(rank, 0) for rank in range(world)]
+                for name, buffers in (("data", self._data), ("source", self._sources), ("sums", self._sums))
+            },
+        )
         self._source_sums = {role.rank: self._fill_source(role.rank, source_rows, seed) for role in self.producers}
 
     # -- how many blocks ----------------------------------------------------------------------------------------------
@@ -215,29 +226,10 @@ class Pusher:
         return self.machine.copy(target, source, self.shape.nbytes, "copy engine")
 
     def free(self) -> None:
-        per_device = (
-            self._roles, self._stamps, self._polls, self._released, self._elections, self._claims, self._endpoints,
-            self._data, self._sums, self._sources,
-        )  # fmt: skip
-        for buffers in per_device:
-            for buffer in buffers.values():
-                buffer.free()
+        self._memory.free()
         self.world.free()
 
     # -- memory -------------------------------------------------------------------------------------------------------
-
-    def _on_device_of(self, rank: int, nbytes: int, name: str) -> Buffer:
-        return self.machine.alloc(on_device(self.world.device_of[rank]), nbytes, name)
-
-    def _write_endpoints(self) -> None:
-        endpoints = np.zeros(self.world.size, ENDPOINT)
-        for rank, address in enumerate(self.world.slot_addresses):
-            endpoints[rank]["slots"] = address
-        for name, buffers in (("data", self._data), ("source", self._sources), ("sums", self._sums)):
-            for rank, buffer in buffers.items():
-                endpoints[rank][name] = buffer.address
-        for table in self._endpoints.values():
-            table.write(endpoints)
 
     def _fill_source(self, rank: int, rows: int, seed: int) -> np.ndarray:
         """Random rows; returns their checksums, so that nothing is ever compared with what the fabric carried."""

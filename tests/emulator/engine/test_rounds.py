@@ -7,10 +7,11 @@ import pytest
 
 from pcietool.contract.outcomes import Outcome
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, Argument, Buffer, Launch, Machine, on_device
+from pcietool.machines.base import HOST, Buffer, Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.barrier.kernel import DIE, INJECTION, NO_INJECTION, RANKS
+from pcietool.probes.common.structs import struct_of
 
-NONE, DIE = 0, 1  # injections of kernels/barrier.cu
 ROUNDS = 6
 STRIDE = 128
 
@@ -39,10 +40,12 @@ class Round:
     def launches(
         self, dead_rank: int | None = None, beyond_residency: bool = False, shared: int | None = None
     ) -> list[Launch]:
-        injection = (NONE, 0) if dead_rank is None else (DIE, dead_rank)
+        kind, dead = (NO_INJECTION, 0) if dead_rank is None else (DIE, dead_rank)
+        injection = struct_of(INJECTION, kind=kind, rank=dead, round=1, delay_ns=0)
         launches = []
-        for rank, (table, *state) in self.buffers.items():
-            arguments: tuple[Argument, ...] = (table, rank, len(self.ranks), self.rounds, *state, *injection, 1, 0)
+        for rank, (table, base, local, stamps, spans) in self.buffers.items():
+            own = struct_of(RANKS, slots=table, base=base, local=local, first_rank=rank, world=len(self.ranks))
+            arguments = (own, self.rounds, stamps, spans, injection)
             launches.append(
                 Launch(rank, self.kernel, self.blocks, 32, arguments, shared or 4 * (self.rounds + 1),
                        beyond_residency=beyond_residency)

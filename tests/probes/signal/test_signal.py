@@ -186,7 +186,7 @@ def test_a_damaged_guard_is_seen(memory: PingPongMemory) -> None:
 def test_implausible_times_are_a_warning(
     memory: PingPongMemory, median: float, floor: float, doubt: str | None
 ) -> None:
-    found = checks.plausibility(memory.machine, memory.world, [[None, median], [median, None]], floor)
+    found = checks.plausibility(memory.world.machine, memory.world, [[None, median], [median, None]], floor)
     assert sum(not check["passed"] for check in found) == bool(doubt)
     status, reason = judge(found)
     assert status is (Status.WARN if doubt else Status.PASS)

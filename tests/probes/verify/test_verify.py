@@ -187,7 +187,7 @@ class TooFew(Signal):
     ("entry", "text"), [(Signal, None), (TwoWriters, "has two writers"), (TooFew, "11 slots are stored to")]
 )
 def test_the_slot_map_is_checked(runner: TrialRunner, entry: type[Signal], text: str | None) -> None:
-    memory = EntryMemory(runner.machine, runner.world)
+    memory = EntryMemory(runner.world)
     findings = list(wrong_slot_map(entry(memory, 1)))
     memory.free()
     assert [finding.check for finding in findings] == ["slots"] * bool(text)
@@ -196,7 +196,7 @@ def test_the_slot_map_is_checked(runner: TrialRunner, entry: type[Signal], text:
 
 def played(runner: TrialRunner, trial: Trial) -> tuple[EntryMemory, Entry]:
     """A dispatch that was run, with its memory as it left it."""
-    memory = EntryMemory(runner.machine, runner.world)
+    memory = EntryMemory(runner.world)
     entry = runner.entry("dispatch", "uniform")(memory, trial.iterations)
     runner.world.reset(trial.start - 1)
     entry.prepare(trial)
@@ -224,7 +224,7 @@ def test_what_is_changed_afterwards_is_found(runner: TrialRunner, check: Check |
 def test_guards_around_what_is_sent_are_watched_too(runner: TrialRunner) -> None:
     memory, entry = played(runner, Trial(1))
     assert isinstance(entry, Dispatch)
-    whole = next(buffer for buffer, name in memory._guarded if name == "rows of rank 0")
+    whole = next(buffer for buffer in memory._guarded if buffer.name == "rows of rank 0")
     whole.write(np.full(1, 1, np.uint8), 3)
     (finding,) = memory.damaged_guards()
     memory.free()
