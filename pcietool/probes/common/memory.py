@@ -41,12 +41,15 @@ class Memory:
         return tables
 
     def structs(self, layout: np.dtype[Any], name: str, **members: Any) -> dict[int, Buffer]:
-        """One struct a rank, the same table on every device: of each member one value for all ranks, or a list of
-        values or buffers, one a rank."""
+        """One struct a rank, the same table on every device: of each member one value for all ranks, or a list, or a
+        mapping by rank, of values or buffers."""
         table = np.zeros(self.world.size, layout)
         for member, values in members.items():
-            each = values if isinstance(values, list) else [values] * self.world.size
-            table[member] = [one.address if isinstance(one, Buffer) else one for one in each]
+            if not isinstance(values, list | dict):
+                table[member] = values
+                continue
+            for rank, value in values.items() if isinstance(values, dict) else enumerate(values):
+                table[member][rank] = value.address if isinstance(value, Buffer) else value
         return self.on_every_device(table, name)
 
     def free(self) -> None:

@@ -90,20 +90,14 @@ class Pusher:
         self.world = world_ = World.build(machine, transport, world, FIRST_ROW + most_chunks, deadline_s)
         self.devices = world_.devices
         self._memory = memory = Memory(world_)
+        got_bytes, sum_bytes = world * max(shape.nbytes, VECTOR_BYTES), max(1, world * shape.rows) * LANES * 8
+        consumers = [role.rank for role in self.consumers]
+        places = {rank: on_device(device) for rank, device in enumerate(world_.device_of)}
         self._data = {
-            role.rank: memory.alloc(
-                world_.place_of_slots(role.rank),
-                world * max(shape.nbytes, VECTOR_BYTES),
-                f"rows that rank {role.rank} gets",
-            )
-            for role in self.consumers
+            rank: memory.alloc(world_.place_of_slots(rank), got_bytes, f"rows that rank {rank} gets")
+            for rank in consumers
         }
-        self._sums = {
-            role.rank: memory.alloc(
-                on_device(world_.device_of[role.rank]), max(1, world * shape.rows) * LANES * 8, "checksums"
-            )
-            for role in self.consumers
-        }
+        self._sums = {rank: memory.alloc(places[rank], sum_bytes, "checksums") for rank in consumers}
         source_rows = shape.rows + SHIFTS_A_CONSUMER * world
         self._sources = {
             role.rank: memory.local(role.rank, source_rows * shape.row_bytes, "rows") for role in self.producers
@@ -124,10 +118,9 @@ class Pusher:
             ENDPOINT,
             "endpoints",
             slots=world_.slot_addresses.tolist(),
-            **{
-                name: [buffers.get(rank, 0) for rank in range(world)]
-                for name, buffers in (("data", self._data), ("source", self._sources), ("sums", self._sums))
-            },
+            data=self._data,
+            source=self._sources,
+            sums=self._sums,
         )
         self._source_sums = {role.rank: self._fill_source(role.rank, source_rows, seed) for role in self.producers}
 
