@@ -6,7 +6,7 @@ stores, synchronises or counts for its own sake is not a wait loop, and is then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
 from pcietool.emulator.ops import Code, Poll
 from pcietool.emulator.translate import isa
@@ -14,7 +14,7 @@ from pcietool.emulator.translate.accesses import is_near, is_shared, is_strong
 from pcietool.emulator.translate.control_flow import Block, jump_at_end, natural_loops, successors
 from pcietool.emulator.translate.liveness import live_after
 from pcietool.emulator.translate.translation import TIMERS
-from pcietool.ptx.model import Function, Instruction
+from pcietool.ptx.model import Function, Instruction, Register
 from pcietool.ptx.registers import registers_in
 
 
@@ -120,7 +120,7 @@ class _Loop:
             for i in self.function.blocks[block].instructions
             for name in isa.registers_written(i)
         }
-        state = written & self._deciding() & (chosen | self._depending_on(self.loads))
+        state = written & self._deciding() & (chosen | self._depending_on(self.loads, self._holding()))
         state -= self._depending_on(self._timers())
         if around and _enters_again_unnoticed(self.function, self.blocks, _ends_waiting):
             own = set(map(id, self.body))
@@ -167,14 +167,38 @@ class _Loop:
         """Can what `load` returned end the loop?"""
         return not self.conditions.isdisjoint(self._depending_on([load]))
 
-    def _depending_on(self, origins: Sequence[Instruction]) -> set[str]:
-        """Registers whose value depends on what these instructions returned."""
+    def _holding(self) -> set[str]:
+        """Predicates that are true in every turn that another one follows: those that the jump back of a loop of one
+        block is made of. What `selp` chooses by one of them is no choice as long as the thread waits."""
+        if len(self.blocks) > 1:
+            return set()
+        back = self.body[-1].guard
+        holding = {back.register.name} if back and not back.negated else set()
+        for i in reversed(self.body):
+            if (
+                (i.opcode, i.modifiers) == ("and", ("pred",))
+                and not i.guard
+                and holding.issuperset(isa.registers_written(i))
+            ):
+                holding |= {operand.name for operand in i.operands[1:] if isinstance(operand, Register)}
+        return holding
+
+    def _depending_on(self, origins: Sequence[Instruction], holding: Set[str] = frozenset()) -> set[str]:
+        """Registers whose value depends on what these instructions returned, in a turn in which these predicates
+        hold."""
         depending = {name for origin in origins for name in isa.registers_written(origin)}
         grown = True
         while grown:
             before = len(depending)
             for instruction in self.body:
-                if not depending.isdisjoint(isa.registers_read(instruction)):
+                if not depending.isdisjoint(_read_while(holding, instruction)):
                     depending.update(isa.registers_written(instruction))
             grown = len(depending) > before
         return depending
+
+
+def _read_while(holding: Set[str], i: Instruction) -> Set[str]:
+    """What the result of an instruction is made of while these predicates hold."""
+    if i.opcode == "selp" and isinstance(i.operands[3], Register) and i.operands[3].name in holding:
+        return set(registers_in(i.operands[1]))
+    return set(isa.registers_read(i))

@@ -110,3 +110,23 @@ def test_a_hang_is_proved_at_once_whatever_the_wait_computes(emulated: EmulatedM
     assert hang.limit == "device deadline"
     assert "'slot'+0 on GPU 0" in [blocked.address for blocked in hang.proof]
     assert emulated.engine.events < 100
+
+
+COUNTED = """mov.u32 %r2, 0; A: ld.relaxed.sys.global.u32 %r1, [%a]; setp.ne.s32 %p1, %r1, 7; add.u32 %r3, %r2, 1;
+    setp.lt.u32 %p2, %r3, 32; CHOICE and.pred %p3, %p2, %p1; @%p3 bra A; ret;"""
+
+
+@pytest.mark.parametrize(
+    ("choice", "carried"),
+    [
+        ("selp.b32 %r2, %r3, %r2, %p1;", set()),
+        ("selp.b32 %r2, %r2, %r3, %p1;", set()),
+        ("setp.eq.s32 %p4, %r1, 5; selp.b32 %r2, %r3, %r2, %p4;", {"%r2"}),
+    ],
+    ids=["of the turns that it waits", "of the turn in which it leaves", "of the turns in which it saw a value"],
+)
+def test_a_count_of_turns_is_no_state_that_keeps_a_thread_awake(choice: str, carried: set[str]) -> None:
+    """What NVRTC makes of `while (word != wanted && ++look < LOOKS)`: the predicate of the wait chooses the count."""
+    function = ptx_program(COUNTED.replace("CHOICE", choice)).module.entries["k"]
+    (poll,) = wait_loops(function).values()
+    assert set(poll.carried) & {"%r2", "%r3"} == carried
