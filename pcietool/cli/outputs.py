@@ -54,7 +54,7 @@ class Outputs:
             files.write_json(document, path, self.overwrite)
             wrote(f"wrote {path}")
         for path in self.csv:
-            files.write_csv(tidy_rows(results), path, self.overwrite)
+            files.write_csv(tidy_rows(document, results), path, self.overwrite)
             wrote(f"wrote {path}")
         for path in self.npz:
             files.write_npz(raw_samples(results), path, self.overwrite)

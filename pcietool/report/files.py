@@ -78,7 +78,7 @@ def write_csv(rows: Sequence[Mapping[str, Any]], path: Path, overwrite: bool) ->
     """One line a row, one column a key that any row has; a missing value is empty. Raises OutputError."""
     import pandas as pd
 
-    frame = pd.DataFrame([plain(row) for row in rows])
+    frame = pd.DataFrame([plain(row) for row in rows], dtype=object)  # a whole number stays one beside a gap
     _write_whole(path, overwrite, lambda file: file.write(frame.to_csv(index=False, lineterminator="\n").encode()))
 
 

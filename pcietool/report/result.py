@@ -119,9 +119,36 @@ def build_document(
     }
 
 
-def tidy_rows(results: Sequence[ProbeResult]) -> list[dict[str, Any]]:
-    """One row a line for CSV, each with the probe and the transport it belongs to."""
-    return [{"probe": result.name, "transport": result.transport, **row} for result in results for row in result.rows]
+def tidy_rows(document: Mapping[str, Any], results: Sequence[ProbeResult]) -> list[dict[str, Any]]:
+    """One row a line for CSV, each with what it was found by and on: lines of several runs can stand in one table. A
+    part without rows has one, with the reason."""
+    of_run = {
+        "version": document["tool"]["version"],
+        "backend": document["backend"],
+        "fabric": document["config"].get("fabric"),
+    }
+    return [
+        {**of_run, "probe": result.name, "transport": result.transport}
+        | {key: cell(value) for key, value in row.items()}
+        for result in results
+        for row in result.rows or [{"reason": result.reason or result.verdict}]
+    ]
+
+
+def cell(value: Any) -> Any:
+    """A JSON value as one cell of a table: lists and objects are plain text, "0, 1" and "seen: 3; lost: 0"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {_word(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple):
+        words = [_word(item) for item in value]
+        return ("; " if any(", " in word or ": " in word for word in words) else ", ").join(words)
+    return value
+
+
+def _word(value: Any) -> str:
+    return "" if value is None else str(cell(value))
 
 
 def raw_samples(results: Sequence[ProbeResult]) -> dict[str, Any]:

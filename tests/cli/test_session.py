@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pcietool import __version__
 from pcietool.cli.options import BackendChoice, Common
 from pcietool.cli.recorder import Recorder
 from pcietool.cli.session import run_probe
@@ -137,7 +138,10 @@ def test_only_run_differs_between_two_runs(capsys: pytest.CaptureFixture[str]) -
 def test_all_files_are_written_where_out_says(tmp_path: Path) -> None:
     run(one_part, out=tmp_path / "new", raw=True)
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["fake.csv", "fake.json", "fake.npz"]
-    assert (tmp_path / "new" / "fake.csv").read_text() == "probe,transport,us\nfake,peer,1.5\n"
+    assert (tmp_path / "new" / "fake.csv").read_text().splitlines() == [
+        "version,backend,fabric,probe,transport,us",
+        f"{__version__},emulated,,fake,peer,1.5",
+    ]
 
 
 def test_an_existing_file_is_refused_before_measuring(tmp_path: Path) -> None:

@@ -87,8 +87,8 @@ def test_a_file_that_appears_while_writing_stays(tmp_path: Path) -> None:
 
 def test_csv_has_a_column_for_every_key(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    write_csv([{"probe": "p", "us": 1.5}, {"probe": "p", "us": None, "reason": "no"}], path, overwrite=False)
-    assert path.read_text() == "probe,us,reason\np,1.5,\np,,no\n"
+    write_csv([{"probe": "p", "us": 1.5}, {"probe": "p", "us": None, "reason": "no", "n": 3}], path, overwrite=False)
+    assert path.read_text() == "probe,us,reason,n\np,1.5,,\np,,no,3\n"
 
 
 def test_files_are_as_readable_as_the_umask_says(tmp_path: Path) -> None:

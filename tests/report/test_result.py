@@ -1,7 +1,16 @@
 import pytest
 
 from pcietool.contract.results import ProbeResult, Status
-from pcietool.report.result import ENVIRONMENT, SCHEMA, Stopwatch, build_document, exit_code, merged_status, tidy_rows
+from pcietool.report.result import (
+    ENVIRONMENT,
+    SCHEMA,
+    Stopwatch,
+    build_document,
+    cell,
+    exit_code,
+    merged_status,
+    tidy_rows,
+)
 
 MACHINE = {
     "backend": "emulated",
@@ -65,5 +74,44 @@ def test_only_listed_variables_are_recorded(monkeypatch: pytest.MonkeyPatch) -> 
     assert "hush" not in str(record)
 
 
+OF_RUN = {"tool": {"version": "1.2"}, "backend": "emulated", "config": {"fabric": "pair"}}
+LABELS = {"version": "1.2", "backend": "emulated", "fabric": "pair", "probe": "fake", "transport": "peer"}
+
+
 def test_a_csv_row_says_where_it_comes_from() -> None:
-    assert tidy_rows([part(Status.PASS)]) == [{"probe": "fake", "transport": "peer", "us": 1.0}]
+    assert tidy_rows(OF_RUN, [part(Status.PASS)]) == [{**LABELS, "us": 1.0}]
+
+
+def test_a_part_without_rows_leaves_its_reason() -> None:
+    waived = ProbeResult("fake", Status.WAIVED, "not run", "peer", "", reason="one GPU")
+    assert tidy_rows(OF_RUN, [waived]) == [{**LABELS, "reason": "one GPU"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([0, 1], "0, 1"),
+        ([[0, 1], [1, 0]], "0, 1; 1, 0"),
+        ({"seen": 3, "lost": None}, "seen: 3; lost: "),
+        ([{"text": "r0=1", "sought": True}, {"text": "r0=0", "sought": False}],
+         "text: r0=1; sought: true; text: r0=0; sought: false"),
+        ([], ""),
+        (True, "true"),
+        (1.5, 1.5),
+        (None, None),
+    ],
+)  # fmt: skip
+def test_a_cell_is_plain_text(value: object, text: object) -> None:
+    assert cell(value) == text
+
+
+def test_telemetry_before_and_after_are_told_apart() -> None:
+    now = [{"clock_mhz": 1}, {"clock_mhz": 2}]
+    later = [{"clock_mhz": 3}, {"clock_mhz": 4}]
+    devices = [{"index": 0}, {"index": 1}]
+    machine = {"backend": "cuda", "label": "two", "devices": devices, "links": [], "host_links": []}
+    facts = {"gpus_now": now, "after": {"gpus_now": later}}
+    gpus = build_document({**machine, "facts": facts}, {}, [], Stopwatch.start())["gpus"]
+    assert gpus == [{"index": n, "before": now[n], "after": later[n]} for n in (0, 1)]
+    (*_, alone) = build_document({**machine, "facts": {"gpus_now": now}}, {}, [], Stopwatch.start())["gpus"]
+    assert alone == {"index": 1, "before": now[1], "after": None}

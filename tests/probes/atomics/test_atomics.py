@@ -13,7 +13,7 @@ from pcietool.machines.base import HOST, on_device
 from pcietool.machines.devices import Link
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.atomics.config import AtomicsConfig, Grid
-from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Counter, Form, Requesters
+from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Count, Counter, Form, Requesters
 from pcietool.probes.atomics.probe import judge, run
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.world import World
@@ -153,6 +153,22 @@ def test_a_round_cut_short_expects_what_was_counted(pcie: EmulatedMachine) -> No
 
 
 # -- the probe --------------------------------------------------------------------------------------------------------
+
+
+def test_more_than_was_counted_is_no_loss(pcie: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else writes to the word: a failure, and a loss below zero."""
+    count = Counter.run
+
+    def one_more(self: Counter, *asked: Any, **options: Any) -> Count:
+        came = count(self, *asked, **options)
+        return came if came.seen is None else replace(came, seen=came.expected + 1)
+
+    monkeypatch.setattr(Counter, "run", one_more)
+    (result,) = measure(pcie, transport="peer", iterations=8, kinds=("atom",), scopes=("sys",), concurrency=("1x1",))
+    assert {row["lost"] for row in result.rows} == {-1}
+    assert all(row["lost_fraction"] < 0 for row in result.rows)
+    assert result.status is Status.FAIL
+    assert "1 more seen than the 8 increments made" in result.verdict
 
 
 def test_loss_without_native_atomics_is_information(pcie: EmulatedMachine) -> None:

@@ -117,6 +117,18 @@ def test_what_was_not_launched_was_not_compared(three: EmulatedMachine) -> None:
     assert (result.rows[0]["launches"], result.rows[0]["iterations"]) == (0, 0)
 
 
+@pytest.mark.parametrize(("inject", "check"), [("corrupt-count", "table"), ("corrupt-byte", "bytes")])
+def test_a_verdict_says_what_its_row_found(three: EmulatedMachine, inject: str, check: str) -> None:
+    (result,) = verify(
+        three, entries=("dispatch",), distributions=("uniform",), transport="peer", inject=inject, iterations=2
+    )
+    (row,) = result.rows
+    assert (result.status, row["status"], row["found_by"]) == (Status.FAIL, "fail", check)
+    assert row["found"] == row["found_by_check"][check]
+    assert result.verdict.startswith("1 of 1 wrong in ")
+    assert result.reason == f"{row['name']}: {row['found']}"
+
+
 def test_mutants_say_nothing_on_a_machine_that_fails() -> None:
     with EmulatedMachine.open("faulty/dead-direction", [0, 1]) as machine:
         (result,) = verify(machine, entries=("signal",), transport="peer", mutants=True, timeout_s=0.05)
