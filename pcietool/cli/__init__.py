@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 from io import TextIOWrapper
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from pcietool.errors import ExitCode, PcietoolError
 
@@ -27,6 +28,10 @@ def main() -> NoReturn:
     except Exception as bug:
         if hasattr(bug, "format_message"):  # the parser's; a class of Click, which Typer has in it or beside it
             _complain_of_words(bug)
+            sys.exit(ExitCode.USAGE)
+        if isinstance(bug, OSError) and bug.errno == errno.ENOSPC and bug.filename is None:  # of printing
+            _give_up(sys.stdout)
+            _complain("standard output cannot be written: no space left on device; print it somewhere else")
             sys.exit(ExitCode.USAGE)
         if "--verbose" in sys.argv:
             raise
@@ -58,4 +63,12 @@ def _complain(message: str) -> None:
     line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
-    print(f"pcietool: error: {line}", file=sys.stderr)
+    try:
+        print(f"pcietool: error: {line}", file=sys.stderr, flush=True)
+    except OSError:  # the exit code still says it
+        _give_up(sys.stderr)
+
+
+def _give_up(stream: TextIO) -> None:
+    """Nothing more reaches what it wrote to: else Python complains at its end, and changes the exit code."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -172,3 +173,19 @@ def test_fabrics_are_listed() -> None:
     assert done.returncode == 0
     assert "pcie5-switch4 " in done.stdout
     assert "h200-nvlink2 " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "full", "said"),
+    [
+        (["--list"], "stdout", "pcietool: error: standard output cannot be written: no space left on device"),
+        (["--help"], "stdout", "pcietool: error: standard output cannot be written: no space left on device"),
+        (["no-such-command"], "stderr", ""),
+    ],
+)
+def test_a_full_disk_behind_a_stream_is_no_bug(arguments: list[str], full: str, said: str) -> None:
+    with open("/dev/full", "w") as disk:
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, full: disk}
+        done = subprocess.run([sys.executable, "-m", "pcietool", *arguments], text=True, **streams)
+    assert (done.returncode, (done.stderr or "").startswith(said)) == (2, True)
+    assert (done.stderr or "").count("\n") == bool(said)

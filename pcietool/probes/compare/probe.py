@@ -7,7 +7,8 @@ contender works: it lives in processes of its own (`contenders.team`).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 from pcietool.contenders.catalog import CONTENDERS
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
@@ -102,8 +103,11 @@ def _measure_alone(
     observer.progress(f"{world.transport}: does our all-reduce notice wrong data?")
     result.checks += [_control(world, kind) for kind in ("torn", "corrupt")]
     try:
-        for ours, nbytes in _all_of_ours(world, config, effort):
-            observer.progress(f"{world.transport}, ours alone: {ours.label}, {ours.mode}, {nbytes or 0} bytes")
+        plan = list(_all_of_ours(world, config, effort))
+        for number, (make, nbytes) in enumerate(plan, start=1):
+            ours = make()
+            far = f"{ours.label}, {ours.mode}, {nbytes or 0} bytes, {number} of {len(plan)}"
+            observer.progress(f"{world.transport}, ours alone: {far}")
             turns = [ours.turn(turn * (effort.replays + 1)) for turn in range(effort.pairs)]
             ours.free()
             interval = median_interval(turns)
@@ -121,13 +125,16 @@ def _measure_alone(
         result.status, result.reason = Status.WAIVED, NOT_EMULATED
 
 
-def _all_of_ours(world: World, config: CompareConfig, effort: Effort) -> Iterator[tuple[Ours, int | None]]:
+def _all_of_ours(
+    world: World, config: CompareConfig, effort: Effort
+) -> Iterator[tuple[Callable[[], Ours], int | None]]:
+    """How to make each, and its bytes: they are only made in turn, since each holds memory."""
     for mode in config.modes:
         for order in ORDERS:
             if order != "floor" or mode == "in-kernel":
-                yield OurBarrier(world, order, mode, effort), None
+                yield partial(OurBarrier, world, order, mode, effort), None
         for nbytes in config.all_sizes(world.machine.backend) if _is_alone(mode, world) else ():
-            yield OurAllReduce(world, nbytes, mode, effort), nbytes
+            yield partial(OurAllReduce, world, nbytes, mode, effort), nbytes
 
 
 def _is_alone(mode: CompareMode, world: World) -> bool:

@@ -6,6 +6,7 @@ Each push with signals is compared with the same copy without any, in turns. Mus
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -74,12 +75,14 @@ def _measure(case: WatermarkCase) -> None:
             if config.inject:
                 measurement.inject(path, chunks)
             if path == "engine":
-                for chunk_rows in chunks:
+                for number, chunk_rows in enumerate(chunks, start=1):
+                    case.progress(f"copy engine, chunks of {chunk_rows} rows, {number} of {len(chunks)}")
                     measurement.measure_engine(chunk_rows)
                 continue  # no SMs to vary
-            for sms in sm_counts(config, effort, pusher.most_sms(), case.machine):
-                for chunk_rows in chunks:
-                    measurement.measure(path, sms, chunk_rows)
+            plan = list(product(sm_counts(config, effort, pusher.most_sms(), case.machine), chunks))
+            for number, (sms, chunk_rows) in enumerate(plan, start=1):
+                case.progress(f"{path}, {sms} SMs, chunks of {chunk_rows} rows, {number} of {len(plan)}")
+                measurement.measure(path, sms, chunk_rows)
         if measurement.measured:
             result.checks += [*measurement.controls(), guard_check(pusher.world)]
     except Hung as hung:
@@ -133,7 +136,6 @@ class PushMeasurement:
     def measure(self, path: StorePath, sms: int, chunk_rows: int) -> None:
         """One row: launches with and without signals take turns, so that drift hits both alike."""
         plan = self.pushing = self.plan(sms, chunk_rows)
-        self.case.progress(f"{path}, {sms} SMs, chunks of {chunk_rows} rows")
         rounds = []
         for _ in range(self.effort.warmup + self.effort.repeats):
             plain = self.pusher.push(path, plan, sms, signals=False)
@@ -148,7 +150,6 @@ class PushMeasurement:
             reason = f"engine: the host cannot submit {plan.chunks} copies within --timeout {self.config.timeout_s:g}"
             self.result.rows.append({"path": "engine", "gb_per_s": None, "reason": f"{reason}; use larger --chunks"})
             return
-        self.case.progress(f"copy engine, chunks of {chunk_rows} rows")
         launches = self.effort.warmup + self.effort.repeats
         rounds = [self.pusher.push_by_engine(plan) for _ in range(launches)]
         figures = self._common_figures(rounds[self.effort.warmup :], f"engine/{chunk_rows} rows")

@@ -25,7 +25,8 @@ FEW: dict[str, Any] = {"iterations": 12, "warmup": 2, "launches": 2}
 
 
 def run(machine: Machine, **config: Any) -> list[ProbeResult]:
-    return barrier.run(machine, BarrierConfig(**{**FEW, **config}), Listener())
+    few = FEW if "in-kernel" in config.get("modes", ("in-kernel",)) else {}
+    return barrier.run(machine, BarrierConfig(**{**few, **config}), Listener())
 
 
 @pytest.fixture
