@@ -153,6 +153,15 @@ def test_self_test_notices_what_is_wrong_and_nothing_else(
         assert bool(wrong) == noticed
 
 
+def test_a_control_that_finds_nothing_is_a_failure(pcie: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels that misbehave nowhere: what the controls ask for is not there to be found."""
+    monkeypatch.setattr(checks, "CHECKED", Variant(payload=True, checked=True))
+    [peer] = measure(pcie, transport="peer", pairings=(), polls=("local",))
+    controls = {found["name"]: found["passed"] for found in peer.checks if "control" in found["name"]}
+    assert controls == {"control: a wrong word is caught": False, "control: a slot that goes back is caught": False}
+    assert (peer.status, peer.reason) == (Status.FAIL, "control: a wrong word is caught: nobody noticed")
+
+
 def test_values_are_checked_on_slots_that_others_used_longer(memory: PingPongMemory) -> None:
     PingPong(memory, Variant(), memory.pair(Pair(0, 1), "local"), rounds=50).run("some pair runs ahead")
     for _ in range(2):

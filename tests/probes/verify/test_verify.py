@@ -1,6 +1,7 @@
 """verify on emulated machines: right data pass, and each check finds what it is for."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_args
 
 import numpy as np
@@ -167,6 +168,26 @@ def test_one_wrong_bit_is_found(runner: TrialRunner, entry: EntryName) -> None:
     assert finding.text.startswith("iteration 0: ")
     assert "byte 5 is " in finding.text
     assert "rank 0" in finding.text
+
+
+@pytest.mark.parametrize(("planted", "found"), [(None, set()), ("byte", {"byte"}), ("guard", {"guard word"})])
+def test_a_control_that_does_not_find_its_own_error_is_a_failure(
+    three: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, planted: CorruptionKind | None, found: set[str]
+) -> None:
+    """Whatever a control asks for, the same is planted, or nothing: only the check that is for it may be content."""
+    run_trial, corruption = TrialRunner.run, planted and Corruption(planted)
+
+    def other(runner: TrialRunner, make: Any, trial: Trial, *more: Any) -> Report:
+        return run_trial(runner, make, replace(trial, corruption=trial.corruption and corruption), *more)
+
+    monkeypatch.setattr(TrialRunner, "run", other)
+    (result,) = verify(three, entries=("dispatch",), distributions=("uniform",), transport="peer")
+    controls = {check["name"]: check["passed"] for check in result.checks if "control" in check["name"]}
+    assert len(controls) == 6
+    assert {name for name, passed in controls.items() if passed} == {
+        f"control: one wrong {one} is found" for one in found
+    }
+    assert result.status is Status.FAIL
 
 
 @pytest.mark.parametrize("entry", ROUTED)

@@ -15,8 +15,9 @@ from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.options import Transport
+from pcietool.probes.watermark import pushing
 from pcietool.probes.watermark.config import Pattern, WatermarkConfig
-from pcietool.probes.watermark.copies import FIRST_ROW
+from pcietool.probes.watermark.copies import FIRST_ROW, EngineCopies
 from pcietool.probes.watermark.probe import judge, run, smallest_good
 from pcietool.probes.watermark.pushing import Pusher
 from pcietool.probes.watermark.streams import Shape, rank_roles
@@ -127,6 +128,31 @@ def test_signals_before_the_data_are_found(four: EmulatedMachine, transport: Tra
         assert pusher.push("vector", SMALL.plan(8, 1), 2).wrong is None
         assert pusher.push("vector", SMALL.plan(8, 1), 2, injection="early").wrong is not None
         assert pusher.push("vector", SMALL.plan(8, 1), 2).wrong is None
+
+
+SWAPPED, EARLY = "control: two words that changed places are found", "control: signals before the data are found"
+EARLY_COPIES = "control: stream writes before the copies are found"
+
+
+def controls_of(machine: EmulatedMachine) -> tuple[dict[str, bool], Status]:
+    (result,) = measure(machine, transport="peer", paths=("vector", "engine"))
+    return {found["name"]: found["passed"] for found in result.checks if "control" in found["name"]}, result.status
+
+
+def test_a_control_that_finds_nothing_is_a_failure(four: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels and copies that do nothing wrong: what the controls ask for is not there to be found."""
+    load, copies = Pusher.load, EngineCopies.of
+    monkeypatch.setattr(Pusher, "load", lambda self, path, *, signals, inject=False: load(self, path, signals=signals))
+    monkeypatch.setattr(EngineCopies, "of", lambda self, plan, sequence, *_: copies(self, plan, sequence))
+    assert controls_of(four) == ({SWAPPED: False, EARLY: False, EARLY_COPIES: False}, Status.FAIL)
+
+
+def test_a_control_that_finds_something_else_is_a_failure(
+    four: EmulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More rows are wrong than the one whose words changed places."""
+    monkeypatch.setattr(pushing, "INJECTIONS", {**pushing.INJECTIONS, "swap": pushing.INJECTIONS["early"]})
+    assert controls_of(four) == ({SWAPPED: False, EARLY: True, EARLY_COPIES: True}, Status.FAIL)
 
 
 def test_a_chunk_that_is_never_published_is_named(four: EmulatedMachine) -> None:
