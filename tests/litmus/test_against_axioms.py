@@ -100,7 +100,7 @@ def test_most_packaged_tests_are_judged() -> None:
         ("sources", lambda self, state, index, access, read, releases: frozenset()),
         ("_whole_for", lambda self, index, access, behind: len(behind) + 1),
         ("_parts_an_rmw", lambda self, index, access, location, order, place: False),
-        ("readable", lambda self, orders, floor, access, location: orders[location][-1:]),
+        ("choices", lambda self, orders, floor, moments: [tuple(orders[o][-1] for moment in moments for o in moment)]),
     ],
 )
 def test_a_broken_rule_is_noticed(rule: str, broken: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ class _Checkup:
     def __call__(self) -> int:
         checksum = 0
         for segment in self.engine.memory.segments.values():
-            checksum = zlib.crc32(segment.raw, checksum)
+            checksum = zlib.crc32(segment.raw[:], checksum)  # a broken one has no buffer of its own
         now = self.engine.live, checksum
         self.dull = self.dull + 1 if now == self.last else 0
         if not self.dull:
