@@ -21,7 +21,9 @@ def main() -> NoReturn:
 
     _mend_streams()
     try:
-        sys.exit(app(prog_name="pcietool", standalone_mode=False))
+        code = app(prog_name="pcietool", standalone_mode=False)
+        _flush()
+        sys.exit(code)
     except PcietoolError as error:
         _complain(str(error))
         sys.exit(error.exit_code)
@@ -46,6 +48,14 @@ def _mend_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _flush() -> None:
+    """While an error can still be told. A reader that left is nobody's error."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _give_up(sys.stdout)
 
 
 def _complain_of_words(error: Any) -> None:

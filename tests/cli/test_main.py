@@ -183,9 +183,12 @@ def test_fabrics_are_listed() -> None:
         (["no-such-command"], "stderr", ""),
     ],
 )
-def test_a_full_disk_behind_a_stream_is_no_bug(arguments: list[str], full: str, said: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_full_disk_behind_a_stream_is_no_bug(arguments: list[str], full: str, said: str, unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as disk:
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, full: disk}
-        done = subprocess.run([sys.executable, "-m", "pcietool", *arguments], text=True, **streams)
+        command = [sys.executable, "-m", "pcietool", *arguments]
+        done = subprocess.run(command, text=True, env=environment, **streams)
     assert (done.returncode, (done.stderr or "").startswith(said)) == (2, True)
     assert (done.stderr or "").count("\n") == bool(said)
