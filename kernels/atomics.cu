@@ -12,6 +12,12 @@
 #define DEC 2   // - 1, the same
 #define CAS 3   // + 1 by compare-and-swap, tried again until it succeeds
 #define EXCH 4  // writes a number that nobody else writes: each must come back once, or stay as the last
+// These go on to the next word after 32 of all requesters, and each leaves a mark of its own.
+#define MIN 5  // of 32 different values of a word; the smallest must stay
+#define MAX 6  // the greatest
+#define AND 7  // clears one bit
+#define OR 8   // sets one
+#define XOR 9  // turns one over
 #ifndef OPERATION
 #define OPERATION ADD
 #endif
@@ -39,6 +45,28 @@ constexpr u32 DEADLINE_CHECK_EVERY = 16;  // operations of a thread
 #elif OPERATION == EXCH
 #define INSTRUCTION "exch.b32"
 #define OPERAND(number) number
+#elif OPERATION == MIN
+#define INSTRUCTION "min.u32"
+#define OPERAND(number) ~VALUE(number)
+#elif OPERATION == MAX
+#define INSTRUCTION "max.u32"
+#define OPERAND(number) VALUE(number)
+#elif OPERATION == AND
+#define INSTRUCTION "and.b32"
+#define OPERAND(number) ~(1u << number % 32)
+#elif OPERATION == OR
+#define INSTRUCTION "or.b32"
+#define OPERAND(number) 1u << number % 32
+#elif OPERATION == XOR
+#define INSTRUCTION "xor.b32"
+#define OPERAND(number) 1u << number % 32
+#endif
+
+#if OPERATION >= MIN  // mirrored in pcietool/probes/atomics/marks.py
+#define WORD(word, number) word + number / 32
+#define VALUE(number) ((number % 32 + number / 32) % 32 + 1)  // greatest at another bit of each word
+#else
+#define WORD(word, number) word
 #endif
 
 #if OPERATION == CAS
@@ -66,21 +94,22 @@ constexpr u32 DEADLINE_CHECK_EVERY = 16;  // operations of a thread
             u32 before;                                                                 \
             asm volatile("atom.relaxed." SCOPE ".global." INSTRUCTION " %0, [%1], %2;"  \
                          : "=r"(before)                                                 \
-                         : "l"(word), "r"(OPERAND(number))                              \
+                         : "l"(WORD(word, number)), "r"(OPERAND(number))                \
                          : "memory");                                                   \
             return before;                                                              \
         }                                                                               \
     }
 #endif
 
-#define DEFINE_RED(Name, SCOPE)                                                                                     \
-    struct Name {                                                                                                   \
-        static constexpr bool KEEPS_OLD_VALUES = false;                                                             \
-        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) {                             \
-            asm volatile("red.relaxed." SCOPE ".global." INSTRUCTION " [%0], %1;" ::"l"(word), "r"(OPERAND(number)) \
-                         : "memory");                                                                               \
-            return 0;                                                                                               \
-        }                                                                                                           \
+#define DEFINE_RED(Name, SCOPE)                                                                              \
+    struct Name {                                                                                            \
+        static constexpr bool KEEPS_OLD_VALUES = false;                                                      \
+        static __device__ __forceinline__ u32 count(u32* word, u32*, u32, u32 number) {                      \
+            asm volatile("red.relaxed." SCOPE ".global." INSTRUCTION " [%0], %1;" ::"l"(WORD(word, number)), \
+                         "r"(OPERAND(number))                                                                \
+                         : "memory");                                                                        \
+            return 0;                                                                                        \
+        }                                                                                                    \
     }
 
 struct Slots {  // every thread publishes its own running count in a slot that only it writes
@@ -129,7 +158,7 @@ struct Beside {  // the only writer of the word beside the counted one; what it 
 struct Round {
     u32* const* gates;    // gates[r]: slot array of rank r, rows 0..1 of `world` slots
     const u32* cpu_word;  // the first increment of it by the CPU begins the round, if it takes part
-    u32* word;            // what is counted on
+    u32* word;            // what is counted on; from MIN on the first of the words
     u32* slots;           // one a thread of all requesters; those of this one start at first_thread
     u32* counted;         // [thread]: how often it has counted
     u32* old_values;      // [thread * operations + i], modulo KEPT_OLD_VALUES: what atoms returned, or Beside read back
@@ -174,10 +203,18 @@ __device__ __forceinline__ void count_round(Watch* watch, const Round& round) {
     const u32 thread = blockIdx.x * blockDim.x + threadIdx.x;
     const u32 operations = round.operations;
     u32* const slot = round.slots + (round.first_thread + thread) * (SLOT_STRIDE / sizeof(u32));
+#if OPERATION >= MIN
+    const u32 threads = gridDim.x * blockDim.x;
+    const u32 step = threads * __popc(round.requesters);
+    const u32 first_number =
+        thread * __popc(round.requesters) + round.first_thread / threads + round.sequence % 32 * 32;
+#else
+    const u32 step = 1;
     const u32 first_number = (round.first_thread + thread) * operations + 1;
+#endif
     u32 done = 0;
     while (done < operations) {
-        const u32 before = Way::count(round.word, slot, done, first_number + done);
+        const u32 before = Way::count(round.word, slot, done, first_number + done * step);
         if (Way::KEEPS_OLD_VALUES) round.old_values[(thread * operations + done) % KEPT_OLD_VALUES] = before;
         ++done;
         if (done % DEADLINE_CHECK_EVERY == 0 && out_of_time(deadline, 0)) break;

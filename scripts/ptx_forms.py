@@ -35,7 +35,7 @@ from pcietool.ptx.parser import parse
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100", "sm_120")
 VARIANTS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "allreduce.cu": {"DTYPE": (1,), "CONTROL": (1, 2), "WORLD": (8,)},
-    "atomics.cu": {"OPERATION": (1, 2, 3, 4)},
+    "atomics.cu": {"OPERATION": tuple(range(1, 10))},
     "barrier.cu": {"ORDER": (1, 2, 3), "THREADS": (256,), "INJECT": (1,), "NANOSLEEP": (20,), "BLOCKS": (4,)},
     "example_exchange.cu": {},
     "placement.cu": {},

@@ -11,7 +11,7 @@ from pcietool.errors import UsageError
 from pcietool.probes.common.injections import checked
 from pcietool.probes.common.options import Inject, TimeoutSeconds, WantedTransport
 
-Operation = Literal["add", "inc", "dec", "cas", "exch"]
+Operation = Literal["add", "inc", "dec", "cas", "exch", "min", "max", "and", "or", "xor"]
 Kind = Literal["atom", "red"]
 Scope = Literal["sys", "gpu"]
 MOST_BLOCKS = 65_535

@@ -5,21 +5,25 @@ Must not decide which rounds are worth running, nor what a loss means; `atomics`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Literal
 
 import numpy as np
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import HostAgent, Launch, Place
+from pcietool.machines.base import Buffer, HostAgent, Launch, Place
 from pcietool.probes.atomics.config import Grid, Kind, Operation, Scope
+from pcietool.probes.atomics.marks import LAP, MARKING, Marks, numbers, words_of
 from pcietool.probes.common.memory import Memory
 from pcietool.probes.common.structs import struct_of
 from pcietool.probes.common.world import World
 from pcietool.protocol.slots import SLOT_STRIDE
 
-OPERATIONS: Mapping[str, int] = {"add": 0, "inc": 1, "dec": 2, "cas": 3, "exch": 4}
+OPERATIONS: Mapping[str, int] = {
+    "add": 0, "inc": 1, "dec": 2, "cas": 3, "exch": 4, "min": 5, "max": 6, "and": 7, "or": 8, "xor": 9,
+}  # fmt: skip
 """The values of OPERATION in kernels/atomics.cu."""
 WITHOUT_RED: tuple[Operation, ...] = ("cas", "exch")
 """They only exist with a result."""
@@ -96,8 +100,10 @@ class Count:
 
     wanted: int
     """Operations that were asked for."""
+    made: int
+    """Fewer if the deadline came first."""
     expected: int
-    """Operations that were made: fewer if the deadline came first."""
+    """How many of these must show afterwards: all, of `min` and `max` one a word."""
     seen: int | None
     """How many of them the word, or the slots, show. None: `reason`."""
     repeated_old_values: int | None
@@ -105,6 +111,23 @@ class Count:
     elapsed_ns: float
     """GPU time of the slowest requester, with launch and start gate."""
     reason: str | None = None
+
+    def and_then(self, other: Count) -> Count:
+        """Both, one after the other."""
+        assert self.seen is not None
+        assert other.seen is not None
+        repeated = None
+        if self.repeated_old_values is not None and other.repeated_old_values is not None:
+            repeated = self.repeated_old_values + other.repeated_old_values
+        return Count(
+            self.wanted + other.wanted,
+            self.made + other.made,
+            self.expected + other.expected,
+            self.seen + other.seen,
+            repeated,
+            self.elapsed_ns + other.elapsed_ns,
+            self.reason or other.reason,
+        )
 
 
 class Counter:
@@ -119,6 +142,7 @@ class Counter:
         self._slots = memory.alloc(home, (self._cpu_slot + 1) * SLOT_STRIDE, "slots of the counting threads")
         self._counted = memory.per_device(4 * most_threads, "counts of the threads")
         self._old_values = memory.per_device(4 * KEPT_OLD_VALUES, "old values")
+        self._marked: Buffer | None = None
         self._sequence = 0
 
     def run(self, form: Form, requesters: Requesters, grid: Grid, operations: int, dead: int | None = None) -> Count:
@@ -127,35 +151,71 @@ class Counter:
         Requester `dead` is not started, for a demonstration of what happens then. Raises Hung, and UsageError for
         more operations than a 32-bit word can count.
         """
-        each = grid.size * operations
-        wanted = requesters.count * each
+        wanted = requesters.count * grid.size * operations
         if wanted >= WORD_RANGE:
             raise UsageError(f"{wanted:,} operations do not fit a 32-bit word; use fewer --iters or threads")
+        if form.operation not in MARKING:
+            return self._count(form, requesters, grid, operations, dead)
+        laps = (min(LAP, operations - begun) for begun in range(0, operations, LAP))
+        return reduce(Count.and_then, (self._mark(form, requesters, grid, lap, dead) for lap in laps))
+
+    def _count(self, form: Form, requesters: Requesters, grid: Grid, operations: int, dead: int | None) -> Count:
+        """One round on one word, or on slots."""
+        each = grid.size * operations
+        wanted = requesters.count * each
         start = wanted if form.operation == "dec" else 0
         self._word.write(np.array([start], np.uint32))
         if form == SLOTS:
             self._slots.fill(0)
+        agents = [self._agent(form, each)] * requesters.cpu
+        elapsed_ns = self._round(form, requesters, grid, operations, dead, agents)
+        made = sum(int(self._made(gpu, grid).sum()) for gpu in requesters.gpus) + each * requesters.cpu
+        old_values, reason = self._read_old_values(form, requesters, each, made == wanted)
+        repeated = None if old_values is None else int(old_values.size - np.unique(old_values).size)
+        return Count(wanted, made, made, self._seen(form, start, old_values), repeated, elapsed_ns, reason)
+
+    def _mark(self, form: Form, requesters: Requesters, grid: Grid, operations: int, dead: int | None) -> Count:
+        """One round on as many words as it takes."""
+        each = grid.size * operations
+        wanted = requesters.count * each
+        words = words_of(wanted)
+        if self._marked is None or self._marked.nbytes < 4 * words:
+            self._marked = self._memory.alloc(self._word.place, 4 * words, "the words that are marked")
+        marks = Marks(form.operation)
+        self._marked.fill(marks.start)
+        elapsed_ns = self._round(form, requesters, grid, operations, dead)
+        called = np.concatenate(
+            [
+                numbers(self._made(gpu, grid), operations, position, requesters.count, self._sequence).ravel()
+                for position, gpu in enumerate(requesters.gpus)
+            ]
+        )
+        made = int(np.count_nonzero(called >= 0))
+        expected, seen = marks.compare(
+            marks.wanted(called[called >= 0], words), marks.upright(self._marked.read(np.uint32, words))
+        )
+        old_values, reason = self._read_old_values(form, requesters, each, made == wanted)
+        repeated = None if old_values is None else marks.repeated(called, old_values)
+        return Count(wanted, made, expected, seen, repeated, elapsed_ns, reason)
+
+    def _round(
+        self,
+        form: Form,
+        requesters: Requesters,
+        grid: Grid,
+        operations: int,
+        dead: int | None,
+        agents: Sequence[HostAgent] = (),
+    ) -> float:
+        """GPU time of the slowest requester in ns. Raises Hung."""
         self._sequence += 1
         launches = [
             self._launch(form, requesters, grid, operations, position)
             for position, gpu in enumerate(requesters.gpus)
             if gpu != dead
         ]
-        agents = [self._agent(form, each)] * requesters.cpu
         during = f"{form} by {requesters}, {grid}" if dead is None else f"--inject dead-rank, GPU {dead} not started"
-        outcome = self.world.run(launches, during, agents)
-
-        expected = sum(int(self._counted[gpu].read(np.uint32, grid.size).sum()) for gpu in requesters.gpus)
-        expected += each * requesters.cpu
-        old_values, reason = self._read_old_values(form, requesters, each, expected == wanted)
-        return Count(
-            wanted,
-            expected,
-            self._seen(form, start, old_values),
-            None if old_values is None else int(old_values.size - np.unique(old_values).size),
-            max(outcome.elapsed_ns.values()),
-            reason,
-        )
+        return max(self.world.run(launches, during, agents).elapsed_ns.values())
 
     def beside(self, form: Form, counting: int, storing: int, operations: int) -> tuple[int, int]:
         """(stores made, stores lost) by GPU `storing`, the only writer of the word beside the one on which GPU
@@ -185,7 +245,7 @@ class Counter:
             ROUND,
             gates=self.world.tables[rank],
             cpu_word=agent.buffer.address + agent.offset,
-            word=self._word,
+            word=self._marked if form.operation in MARKING and self._marked else self._word,
             slots=self._slots,
             counted=self._counted[rank],
             old_values=self._old_values[rank],
@@ -209,6 +269,10 @@ class Counter:
         if form == SLOTS:
             return HostAgent(self._slots, self._cpu_slot * SLOT_STRIDE, adds)
         return HostAgent(self._word, 0, adds)
+
+    def _made(self, gpu: int, grid: Grid) -> np.ndarray:
+        """[threads]: operations that each thread made."""
+        return self._counted[gpu].read(np.uint32, grid.size)
 
     def _read_old_values(
         self, form: Form, requesters: Requesters, each: int, complete: bool

@@ -6,7 +6,7 @@ anything safe: no loss seen is no proof.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -38,14 +38,19 @@ ALONE_SUFFICES: tuple[Transport, ...] = ("host", "self")
 CONTROL_GRID = Grid(1, 32)
 CONTROL_OPERATIONS = 4
 ADD = Form("add", "red", "sys")
+WHAT_IS_LOST: Mapping[str, str] = {
+    "min": "smallest values", "max": "greatest values", "and": "bits", "or": "bits", "xor": "bits",
+}  # fmt: skip
+"""Where it is no increment."""
 UNTRUSTED = "no count of this run can be trusted"
 SHARED_LINE = (
     "a store with a single writer was lost there: keep slots and counted words on lines of their own, 128 bytes apart"
 )
 METHOD = (
-    "every thread of the GPUs in a row adds to one word, all begun together; grid: blocks x threads of each GPU;"
-    " expected: increments made; seen: what the word shows afterwards (slots: their sum); 1-1/N: loss expected of N"
-    " GPUs where an atomic is a read and a write; twice: how often an atom returned what another had returned"
+    "every thread of the GPUs in a row counts on one word (min to xor: on one after the other), all begun together;"
+    " grid: blocks x threads of each GPU; expected: increments made (min, max: words; and, or, xor: bits); seen: what"
+    " the word shows afterwards (slots: their sum); 1-1/N: loss expected of N GPUs where an atomic is a read and a"
+    " write; twice: how often an atom returned what another had returned"
 )
 
 
@@ -186,6 +191,7 @@ def _row(counter: Counter, home: Home, form: Form, requesters: Requesters, grid:
         "native_atomics": home.driver_says(requesters),
         "native": home.is_native(requesters, form),
         "wanted": None,
+        "made": None,
         "expected": None,
         "seen": None,
         "lost": None,
@@ -200,16 +206,16 @@ def _row(counter: Counter, home: Home, form: Form, requesters: Requesters, grid:
         return {**row, "reason": reason}
     came = counter.run(form, requesters, grid, operations)
     reason = came.reason
-    if came.expected < came.wanted:
-        reason = f"cut short by --timeout after {count(came.expected)} of {count(came.wanted)} operations"
-    row["wanted"], row["expected"] = came.wanted, came.expected
+    if came.made < came.wanted:
+        reason = f"cut short by --timeout after {count(came.made)} of {count(came.wanted)} operations"
+    row["wanted"], row["made"], row["expected"] = came.wanted, came.made, came.expected
     if came.seen is not None:
         row["seen"] = came.seen
         row["lost"] = came.expected - came.seen
         row["lost_fraction"] = row["lost"] / came.expected
     row["repeated_old_values"] = came.repeated_old_values
     row["elapsed_us"] = came.elapsed_ns / 1e3
-    row["ns_per_operation"] = came.elapsed_ns / (came.expected / requesters.count)
+    row["ns_per_operation"] = came.elapsed_ns / (came.made / requesters.count)
     return {**row, "reason": reason}
 
 
@@ -236,7 +242,7 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
     failed = first_failed(checks)
     if failed and failed.get("severity") != "warn":
         return Status.FAIL, f"{failed['name']}: {failed['text']}", failed.get("reason", UNTRUSTED)
-    cut = sum(row["expected"] < row["wanted"] for row in counted)
+    cut = sum(row["made"] < row["wanted"] for row in counted)
     note = f"; {cut} of {len(counted)} counts cut short by --timeout" if cut else ""
     worst = max(counted, key=lambda row: (row["lost_fraction"], row["expected"]))
     if worst["lost"]:
@@ -247,7 +253,7 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
         total = count(sum(row["expected"] for row in counted))
         promise = "native atomics" if native else "atomics are not native there; no proof that they work"
         status = Status.PASS if native else Status.INFO
-        verdict = f"{home}: none seen lost in {total} increments ({promise}){note}"
+        verdict = f"{home}: none seen lost in {total} {_what(*counted)} ({promise}){note}"
     if failed:
         return Status.WARN, verdict, f"{failed['name']}: {failed['text']}; {failed['reason']}"
     return status, verdict, None
@@ -256,8 +262,14 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
 def _loss(row: Row) -> str:
     by = f"({row['requesters_text']}, {row['concurrency']}, {row['form']})"
     if row["lost"] < 0:
-        return f"{count(-row['lost'])} more seen than the {count(row['expected'])} increments made {by}"
-    return f"{percent(row['lost_fraction'])} of {count(row['expected'])} increments lost {by}"
+        return f"{count(-row['lost'])} more seen than the {count(row['expected'])} {_what(row)} made {by}"
+    return f"{percent(row['lost_fraction'])} of {count(row['expected'])} {_what(row)} lost {by}"
+
+
+def _what(*rows: Row) -> str:
+    """Of what rows show how much was lost."""
+    names = {WHAT_IS_LOST.get(row["operation"], "increments") for row in rows}
+    return names.pop() if len(names) == 1 else "operations"
 
 
 def _fault(row: Row) -> str | None:

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from pcietool.machines.base import Machine, Place
 from pcietool.machines.devices import NativeAtomics
 from pcietool.probes.atomics.counting import SLOTS, Form, Requesters
+from pcietool.probes.atomics.marks import MARKING
 from pcietool.probes.common.options import Transport
 
 DRIVER_NAMES: Mapping[str, str] = {
     "add": "add", "inc": "increment", "dec": "decrement", "cas": "cas", "exch": "exchange",
+    "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor",
 }  # fmt: skip
 """Operations as the driver's table of native ones calls them."""
 
@@ -66,6 +68,8 @@ class Home:
             return 0.0, None
         if requesters.cpu or self.place.device in requesters.gpus:
             return None, "no 1-1/N where the word's owner or the CPU counts too: it does so in place, at its own speed"
+        if form.operation in MARKING:
+            return None, f"no 1-1/N for {form.operation}: its rounds are short, and requesters not yet steady"
         if form.operation not in ONE_WRITE_EACH:
             return None, f"no 1-1/N for {form.operation}: it does not lose in proportion to what it writes"
         return 1 - 1 / requesters.count, None

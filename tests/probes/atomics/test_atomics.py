@@ -3,19 +3,22 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from pcietool.contract.results import ProbeResult, Status
 from pcietool.errors import UsageError
-from pcietool.machines.base import HOST, on_device
+from pcietool.machines.base import HOST, Machine, on_device
 from pcietool.machines.devices import Link
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.atomics.config import AtomicsConfig, Grid
-from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, Count, Counter, Form, Requesters
+from pcietool.probes.atomics import probe
+from pcietool.probes.atomics.config import AtomicsConfig, Grid, Operation
+from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, WITHOUT_RED, Count, Counter, Form, Requesters
+from pcietool.probes.atomics.marks import MARKING
 from pcietool.probes.atomics.probe import judge, run
 from pcietool.probes.atomics.word_home import Home
+from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
 from tests.listening import Listener
 
@@ -38,9 +41,12 @@ def pcie() -> Iterator[EmulatedMachine]:
 
 
 @contextmanager
-def counter_on(machine: EmulatedMachine, home: int | None, deadline_s: float = 2.0) -> Iterator[Counter]:
-    """For a word in host memory (home None) or on a GPU, and all GPUs of a machine."""
-    world = World.build(machine, "host" if home is None else "peer", len(machine.devices), 2, deadline_s)
+def counter_on(
+    machine: Machine, home: int | None, deadline_s: float = 2.0, transport: Transport | None = None
+) -> Iterator[Counter]:
+    """For a word in host memory (home None) or on a GPU, and all GPUs of a machine (`self`: one)."""
+    transport = transport or ("host" if home is None else "peer")
+    world = World.build(machine, transport, 1 if transport == "self" else len(machine.devices), 2, deadline_s)
     counter = Counter(world, HOST if home is None else on_device(home), 64)
     yield counter
     counter.free()
@@ -106,6 +112,55 @@ def test_every_lost_increment_is_seen_from_inside(pcie: EmulatedMachine, operati
     assert came.repeated_old_values == came.expected - came.seen
 
 
+@pytest.mark.parametrize("operation", MARKING)
+@pytest.mark.parametrize("kind", ["atom", "red"])
+def test_operations_that_do_not_add_up_lose_between_gpus_and_only_there(
+    pcie: EmulatedMachine, operation: Any, kind: Any
+) -> None:
+    """Of `min` and `max` the last value of 32 shows; of the others every bit."""
+    form = Form(operation, kind, "sys")
+    expected = 128 // 32 if operation in ("min", "max") else 128
+    with counter_on(pcie, None) as counter:
+        alone = counter.run(form, Requesters((1,)), Grid(1, 4), 32)
+        both = counter.run(form, Requesters((0, 1)), Grid(1, 4), 32)
+    assert (alone.wanted, alone.made, alone.expected, alone.seen) == (128, 128, expected, expected)
+    assert alone.repeated_old_values == (0 if kind == "atom" else None)
+    assert (both.wanted, both.made, both.expected) == (256, 256, 2 * expected)
+    assert both.seen is not None
+    assert both.seen < both.expected
+    if kind == "atom":
+        assert (both.repeated_old_values or 0) > 0
+
+
+@pytest.mark.parametrize("operation", MARKING)
+def test_operations_that_do_not_add_up_lose_nothing_where_they_are_native(operation: Any) -> None:
+    with opened("h200-nvlink2", 2) as machine, counter_on(machine, 0) as counter:
+        came = counter.run(Form(operation, "atom", "sys"), Requesters((0, 1)), Grid(2, 8), 20)
+    assert (came.made, came.seen, came.repeated_old_values) == (640, came.expected, 0)
+    # 16 operations of each thread in a round, then 4
+    assert came.expected == (512 // 32 + 128 // 32 if operation in ("min", "max") else 640)
+
+
+def test_short_rounds_cut_short_expect_what_was_made(pcie: EmulatedMachine) -> None:
+    with counter_on(pcie, 1, deadline_s=20e-6) as counter:
+        came = counter.run(Form("or", "atom", "sys"), Requesters((0,)), Grid(1, 64), 16)
+    assert came.wanted == 1024
+    assert came.seen == came.expected == came.made
+    with counter_on(pcie, 1, deadline_s=30e-6) as counter:
+        came = counter.run(Form("max", "atom", "sys"), Requesters((0,)), Grid(1, 64), 16)
+    assert came.seen == came.expected
+
+
+def test_a_round_takes_as_long_as_its_slowest_gpu(pcie: EmulatedMachine) -> None:
+    """The word's owner adds in place, the other one over the link."""
+    with counter_on(pcie, 0) as counter:
+        near, far, both = (
+            counter.run(ADD, Requesters(gpus), Grid(1, 1), 64).elapsed_ns for gpus in [(0,), (1,), (0, 1)]
+        )
+    assert near < far / 2
+    assert both > 0.9 * far
+
+
 def test_a_cpu_thread_counts_too_and_loses(pcie: EmulatedMachine) -> None:
     with counter_on(pcie, None) as counter:
         assert 0.3 < lost_fraction(counter, ADD, Requesters((0,), cpu=True)) <= 0.5
@@ -152,6 +207,16 @@ def test_a_round_cut_short_expects_what_was_counted(pcie: EmulatedMachine) -> No
     assert came.reason == "no old values: the round was cut short"
 
 
+@pytest.mark.parametrize("operation", get_args(Operation))
+def test_one_gpu_loses_nothing_in_its_own_memory(machine: Machine, operation: Any) -> None:
+    with counter_on(machine, 0, transport="self") as counter:
+        for kind in ("atom", "red")[: 1 if operation in WITHOUT_RED else 2]:
+            came = counter.run(Form(operation, kind, "gpu"), Requesters((0,)), Grid(2, 32), 20)  # type: ignore[arg-type]
+            assert came.made == came.wanted == 1280
+            assert came.seen == came.expected
+            assert came.repeated_old_values == (0 if kind == "atom" else None)
+
+
 # -- the probe --------------------------------------------------------------------------------------------------------
 
 
@@ -169,6 +234,44 @@ def test_more_than_was_counted_is_no_loss(pcie: EmulatedMachine, monkeypatch: py
     assert all(row["lost_fraction"] < 0 for row in result.rows)
     assert result.status is Status.FAIL
     assert "1 more seen than the 8 increments made" in result.verdict
+
+
+def test_a_control_that_loses_nothing_fails_the_run(pcie: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread has nobody to lose to."""
+    monkeypatch.setattr(probe, "CONTROL_GRID", Grid(1, 1))
+    (result,) = measure(pcie, transport="peer", iterations=8, kinds=("atom",), scopes=("sys",), concurrency=("1x1",))
+    assert result.status is Status.FAIL
+    assert result.verdict == "control: a plain load and store loses: 0 of 4 lost by 1 threads of GPU 0"
+    assert result.reason == "no count of this run can be trusted"
+
+
+def test_a_control_that_shows_more_than_was_counted_has_not_lost(
+    pcie: EmulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = Counter.run
+
+    def more(self: Counter, form: Form, *asked: Any, **options: Any) -> Count:
+        came = count(self, form, *asked, **options)
+        return replace(came, seen=came.expected + 7) if form == PLAIN else came
+
+    monkeypatch.setattr(Counter, "run", more)
+    (result,) = measure(pcie, transport="peer", iterations=8, kinds=("atom",), scopes=("sys",), concurrency=("1x1",))
+    assert result.status is Status.FAIL
+    assert "-7 of 128 lost" in result.verdict
+
+
+def test_what_is_lost_is_named(pcie: EmulatedMachine) -> None:
+    options: dict[str, Any] = {"transport": "host", "iterations": 32, "kinds": ("atom",), "concurrency": ("1x4",)}
+    for operation, lost in {"or": "bits lost", "max": "greatest values lost", "min": "smallest values lost"}.items():
+        (result,) = measure(pcie, operations=(operation,), **options)
+        assert result.status is Status.INFO
+        assert lost in result.verdict
+    cpu = [row for row in result.rows if "CPU" in row["requesters"] and row["operation"] == "min"]
+    assert {row["reason"] for row in cpu} == {"the CPU thread counts by adding 1, so it cannot join min"}
+    with opened("h200-nvlink2", 2) as machine:
+        (native,) = measure(machine, **(options | {"transport": "peer"}), operations=("or", "min"))
+    assert native.status is Status.PASS
+    assert " operations (native atomics)" in native.verdict
 
 
 def test_loss_without_native_atomics_is_information(pcie: EmulatedMachine) -> None:

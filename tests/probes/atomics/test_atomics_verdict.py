@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from pcietool.contract.results import Row, Status
+from pcietool.emulator.fabric.fabric import FabricSpec, load_fabric
 from pcietool.machines.base import HOST, on_device
 from pcietool.machines.devices import Device, HostLink
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.atomics.config import AtomicsConfig
 from pcietool.probes.atomics.counting import Form, Requesters
-from pcietool.probes.atomics.probe import judge
+from pcietool.probes.atomics.probe import judge, run
 from pcietool.probes.atomics.word_home import Home
+from tests.listening import Listener
 
 
 def row(
@@ -33,6 +36,7 @@ def row(
         "native_atomics": native_atomics,
         "native": native_atomics in ("full", "local"),
         "wanted": wanted or expected,
+        "made": expected,
         "expected": expected,
         "seen": seen,
         "lost": None if seen is None else expected - seen,
@@ -60,6 +64,8 @@ FAILED = {"name": "control", "passed": False, "text": "0 of 128 lost"}
         ([row(100, gpus=1)], [], Status.INFO, "not native"),
         ([row(51), row(99, operation="slots")], [], Status.FAIL, "stores are lost on the way"),
         ([row(51)], [FAILED], Status.FAIL, "no count of this run can be trusted"),
+        ([row(51, operation="xor")], [], Status.INFO, "49.0 % of 100 bits lost"),
+        ([row(100, "full", operation="min"), row(100, "full")], [], Status.PASS, "lost in 200 operations"),
         ([row(None)], [], Status.ERROR, "nobody counted"),
         ([row(None), row(51)], [], Status.INFO, "increments lost"),
     ],
@@ -95,6 +101,8 @@ class Promises:
         ("partial", {"exchange": "b32 b64"}, "exch", True),
         ("unknown", {}, "add", False),
         ("unknown", {"cas": "u64"}, "cas", False),
+        ("partial", {"add": "u32", "min": "none"}, "min", False),
+        *(("partial", {name: "u32"}, name, True) for name in ("min", "max", "and", "or", "xor")),
     ],
 )
 def test_a_partial_promise_holds_for_what_the_table_lists(
@@ -102,6 +110,37 @@ def test_a_partial_promise_holds_for_what_the_table_lists(
 ) -> None:
     home = Home(Promises(native, table), HOST)  # type: ignore[arg-type]
     assert home.is_native(Requesters((0,)), Form(operation, "atom", "sys")) is promised
+
+
+def one_native_pair() -> EmulatedMachine:
+    """GPUs 0 and 1 have native atomics on each other's memory, and GPU 2 with nobody."""
+    spec = load_fabric("h200-nvlink2")
+    keys = spec.model_dump(by_alias=True) | {"roots": [[0, 1], [2]], "cross": load_fabric("pcie5-switch4").peer}
+    keys["gpu"]["count"] = 3
+    return EmulatedMachine(FabricSpec.model_validate(keys), range(3), 0)
+
+
+def test_what_the_driver_says_is_that_of_the_weakest_way() -> None:
+    home = Home(one_native_pair(), on_device(0))
+    said = {gpus: home.driver_says(Requesters(gpus)) for gpus in [(0,), (1,), (0, 1), (2,), (1, 2), (0, 1, 2)]}
+    assert said == {(0,): "local", (1,): "full", (0, 1): "full", (2,): "none", (1, 2): "none", (0, 1, 2): "none"}
+    native = {gpus: home.is_native(Requesters(gpus), Form("add", "atom", "sys")) for gpus in said}
+    assert native == {gpus: 2 not in gpus for gpus in said}
+
+
+def test_three_gpus_of_which_one_has_no_native_atomics_lose_without_a_failure() -> None:
+    with one_native_pair() as machine:
+        config = AtomicsConfig(transport="peer", iterations=16, kinds=("atom",), scopes=("sys",), concurrency=("1x1",))
+        (result,) = run(machine, config, Listener())
+    lost = {
+        row["requesters_text"]: (row["native_atomics"], row["lost"] > 0)
+        for row in result.rows
+        if row["operation"] == "add"
+    }
+    assert result.status is Status.INFO
+    assert lost["GPUs 1,2"] == ("none", True)
+    assert lost["GPU 1"] == ("full", False)
+    assert lost["GPUs 0-2"] == ("none", True)
 
 
 def test_who_counts_on_which_word() -> None:
