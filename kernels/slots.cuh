@@ -142,7 +142,8 @@ __device__ __forceinline__ void record_wait(const Deadline& deadline, u32 reason
 // ---------------------------------------------------------------------------------------------------------
 // Signal and wait.
 
-// Has `got` reached `wanted`? Sequence numbers wrap after 2^32 signals; the signed difference does not care.
+// Has `got` reached `wanted`? Sequence numbers wrap after 2^32 signals; the signed difference does not care. No number
+// is reserved.
 __device__ __forceinline__ bool reached(u32 got, u32 wanted) { return static_cast<s32>(got - wanted) >= 0; }
 
 // Publishes `sequence` in a slot of which this thread is the only writer: whoever acquires it also sees every

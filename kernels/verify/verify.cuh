@@ -128,6 +128,8 @@ struct Wait {
 __device__ __forceinline__ bool has_arrived(u32 got, u32 wanted) {
 #if COMPARE == COMPARE_PLAIN
     return static_cast<s32>(got) >= static_cast<s32>(wanted);
+#elif COMPARE == COMPARE_UNSIGNED
+    return got >= wanted;
 #else
     return reached(got, wanted);
 #endif

@@ -59,7 +59,8 @@
 
 // COMPARE: when a sequence number is reached.
 #define COMPARE_DIFFERENCE 0
-#define COMPARE_PLAIN 1
+#define COMPARE_PLAIN 1     // as signed numbers
+#define COMPARE_UNSIGNED 2  // as they are
 #ifndef COMPARE
 #define COMPARE COMPARE_DIFFERENCE
 #endif

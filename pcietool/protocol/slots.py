@@ -11,6 +11,13 @@ SLOT_STRIDE = 128
 GUARD_BYTES = 128
 """Before and after each slot array; filled with GUARD_BYTE and checked after every run."""
 GUARD_BYTE = 0xA5
+SEQUENCES = 2**32
+"""Sequence numbers are words of 32 bits and wrap; none is reserved, neither 0 nor all ones."""
+
+
+def ahead(one: int, other: int) -> int:
+    """How far one sequence number is ahead of another, below 0 if it is behind: the difference that `reached` takes."""
+    return (one - other + SEQUENCES // 2) % SEQUENCES - SEQUENCES // 2
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from dataclasses import asdict, replace
 
 from pcietool.contract.outcomes import Hang, Outcome, WaitRecord
 from pcietool.contract.results import ProbeResult, Status
+from pcietool.protocol.slots import ahead
 
 SHORT_WAIT_NS = 10e6
 """A wait that gave up earlier says more about --timeout than about the machine."""
 
 ALL_ONES = 0xFFFFFFFF
-"""No sequence number comes near it."""
+"""What reads return from a device that has left the bus; and the sequence number before 0."""
 
 
 class Hung(Exception):
@@ -58,7 +59,9 @@ def gpus_lost(result: ProbeResult) -> bool:
 def _first_missing(records: Sequence[WaitRecord]) -> list[WaitRecord]:
     """The waits of the earliest round that timed out: what was missing later may only follow from them."""
     timed_out = [record for record in records if record.reason == "deadline"]
-    earliest = min((record.round for record in timed_out), default=0)
+    earliest = min(
+        (record.round for record in timed_out), key=lambda round: ahead(round, timed_out[0].round), default=0
+    )
     return [record for record in timed_out if record.round == earliest]
 
 
@@ -71,7 +74,7 @@ def advice(hang: Hang) -> str:
         )
     if not hang.records:
         return "no wait of ours timed out: the kernel itself does not end; look at the GPU with nvidia-smi"
-    if any(record.got == ALL_ONES for record in hang.records):
+    if any(record.got == ALL_ONES and record.wanted != 0 for record in hang.records):
         return (
             f"a slot read as {ALL_ONES:#x}: all ones are what reads return from a device that has left the bus; look at"
             " the kernel log (Xid 79, AER), and reset it"

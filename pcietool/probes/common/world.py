@@ -159,7 +159,7 @@ class World:
         return np.array([slots.address + GUARD_BYTES for slots in self.slots], np.uint64)
 
     def reset(self, value: int = 0) -> None:
-        """Gives all slots a value, renews their guards, and starts all sequences anew."""
+        """Gives all slots a value of 32 bits, renews their guards, and starts all sequences anew."""
         for slots in self.slots:
             slots.fill(GUARD_BYTE)
             slots.write(np.full(self.slot_map.nbytes // 4, value, np.uint32), GUARD_BYTES)

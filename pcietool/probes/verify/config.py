@@ -45,7 +45,7 @@ class VerifyConfig(Config):
     iterations: Annotated[
         int,
         Option(
-            "Iterations of each row, half of them across the wrap.",
+            "Iterations of each row: a third from 1, a third across each wrap.",
             name="--iters",
             short="-n",
             min=1,

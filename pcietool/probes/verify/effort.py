@@ -16,11 +16,12 @@ from pcietool.probes.verify.config import VerifyConfig
 from pcietool.probes.verify.pushes import Size
 from pcietool.protocol.chunks import ARTICLE_CHUNK
 from pcietool.protocol.routing import EDGES, Workload
+from pcietool.protocol.slots import SEQUENCES
 
-WRAP = 2**31
-"""The first sequence number that is negative as a signed one."""
-STARTS = (1, WRAP - 4)
-"""First sequence numbers: from the beginning, and across the wrap of signed numbers."""
+WRAPS = (SEQUENCES // 2, SEQUENCES)
+"""From here on sequence numbers are smaller than before: as signed numbers, and as unsigned ones."""
+STARTS = (1, *(wrap - 4 for wrap in WRAPS))
+"""First sequence numbers: from the beginning, and across both wraps."""
 CHOICES = 2
 MOST_ITERATIONS = 500
 """Of a launch: everything that was read waits in memory to be compared."""
@@ -85,12 +86,12 @@ class Effort:
         return -(-longest // self.chunk_rows)
 
     def launches(self) -> list[tuple[int, int]]:
-        """(first sequence number, iterations) of each launch: half of the iterations from the beginning, half across
-        the wrap."""
-        halves = (self.iterations - self.iterations // len(STARTS), self.iterations // len(STARTS))
-        starts = (STARTS[0], max(STARTS[1], WRAP - halves[1] // 2))  # few iterations begin closer to the wrap
+        """(first sequence number, iterations) of each launch: a third of the iterations from the beginning, one across
+        each wrap."""
+        thirds = [len(range(nth, self.iterations, len(STARTS))) for nth in range(len(STARTS))]
+        closer = [wrap - third // 2 for wrap, third in zip(WRAPS, thirds[1:], strict=True)]  # few begin closer to it
         return [
-            (start + done, min(MOST_ITERATIONS, half - done))
-            for start, half in zip(starts, halves, strict=True)
-            for done in range(0, half, MOST_ITERATIONS)
+            ((start + done) % SEQUENCES, min(MOST_ITERATIONS, third - done))
+            for start, third in zip(map(max, STARTS, (STARTS[0], *closer)), thirds, strict=True)
+            for done in range(0, third, MOST_ITERATIONS)
         ]

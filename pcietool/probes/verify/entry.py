@@ -176,10 +176,9 @@ def wrong_slot_map(entry: Entry) -> Iterator[Finding]:
 def wrong_slots(entry: Entry, trial: Trial) -> Iterator[Finding]:
     """After the launch each slot in use holds the last sequence number, and every other one what it began with."""
     world = entry.world
-    last = trial.start + trial.iterations - 1
-    expected = np.full((world.size, world.slot_map.rows, world.slot_map.cols), trial.start - 1, np.uint32)
+    expected = np.full((world.size, world.slot_map.rows, world.slot_map.cols), trial.before, np.uint32)
     for owner, row, writer in entry.slot_uses():
-        expected[owner, row, writer] = last
+        expected[owner, row, writer] = trial.last
     for owner in range(world.size):
         values = world.slot_values(owner)
         wrong = np.argwhere(values != expected[owner])

@@ -83,7 +83,7 @@ class Barrier(Signal):
         super().prepare(trial)
         self._counts_remotely = bool(trial.defines.get("ARRIVED_BY"))
         for landing in self._landing:
-            landing.write(np.full(1, trial.start - 1, np.uint32), landing.nbytes - VECTOR_BYTES)
+            landing.write(np.full(1, trial.before, np.uint32), landing.nbytes - VECTOR_BYTES)
 
     def slot_uses(self) -> list[SlotUse]:
         return [] if self._counts_remotely else [(reader, FIRST_ROW, writer) for reader, writer in self._pairs]

@@ -50,6 +50,7 @@ ANY_ORDER = (
     _any("slots reset between rounds", "barrier", SEQUENCE="RESET_BETWEEN_ROUNDS"),
     _any("wait on an unwritten own slot", "barrier", OWN_SLOT=1),
     _any("plain < at the wrap", "signal", COMPARE="PLAIN"),
+    _any("plain unsigned < at the wrap", "signal", COMPARE="UNSIGNED"),
     _any("publish before commit", "dispatch", PUBLISH_FIRST=1),
     _any("publish before commit", "combine", PUBLISH_FIRST=1),
     _any("two writers on a slot", "dispatch", ONE_SLOT_FOR_ALL=1),

@@ -22,7 +22,7 @@ from pcietool.probes.verify.trial import POINTS, Late, Trial
 from pcietool.probes.verify.trial_runner import TrialRunner
 
 ITERATIONS = 6
-"""Of a try: across the wrap, and back to every buffer that takes turns."""
+"""Of a try: across a wrap, and back to every buffer that takes turns."""
 BURSTS = 20
 """Launches of BURST iterations in which nobody is late but the links are busy, on GPUs: there a flag overtakes its
 data. On idle links weak faults of messages hardly ever show."""
@@ -32,7 +32,7 @@ LATE_NS = 200_000
 MUTANT_DEADLINE_S = 0.2
 """Most mutants that hang do so for ever; no honest wait takes that long."""
 EQUIVALENT_STEP = 5
-"""Of all tries, every fifth: each point, both first sequence numbers, and most ranks come up."""
+"""Of all tries, every fifth: each point, all first sequence numbers, and most ranks come up."""
 NOT_SENSITIVE = "not sensitive here"
 BULK_NEEDS = (9, 0)
 
@@ -114,7 +114,7 @@ def _row(
 
 def _tries(mutant: Mutant, ranks: int) -> Iterator[Trial]:
     """Who is late, where, and the first sequence number; all of them, few for an equivalent."""
-    every = product(reversed(STARTS), POINTS, range(ranks))
+    every = product((*STARTS[1:], STARTS[0]), POINTS, range(ranks))
     for start, point, rank in islice(every, 0, None, EQUIVALENT_STEP if mutant.survives else 1):
         yield Trial(ITERATIONS, start, Late(rank, point, LATE_NS), defines=mutant.defines)
 

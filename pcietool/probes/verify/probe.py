@@ -1,4 +1,4 @@
-"""verify: is what arrives what was sent, in every protocol alone, under every load, across the wrap of sequences?
+"""verify: is what arrives what was sent, in every protocol alone, under every load, across each wrap of sequences?
 
 Must not break anything on purpose except what --inject asks for; `mutation` does.
 """
@@ -29,7 +29,7 @@ NAME = "verify"
 METHOD = (
     "each protocol alone; payload depends on (iteration, source, row, column); every buffer poisoned before each"
     " iteration; compared byte by byte on the host, tables and counts element by element with a recount by naive loops;"
-    " half of the iterations begin at sequence 1, half at INT32_MAX - 3"
+    " a third of the iterations begin at sequence 1, a third at INT32_MAX - 3, a third at UINT32_MAX - 3"
 )
 CONTROLS: Mapping[CorruptionKind, tuple[str, Check]] = {
     "byte": ("byte", "bytes"),

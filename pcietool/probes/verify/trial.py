@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pcietool.contract.outcomes import Hang
+from pcietool.protocol.slots import SEQUENCES
 
 Check = Literal["bytes", "count", "slots", "guards", "table", "deadline", "unordered"]
 """What found something: data at its reader, rows counted, slots stored to, words around slots, a table that the kernel
@@ -45,13 +46,23 @@ class Corruption:
 
 @dataclass(frozen=True)
 class Trial:
-    """`iterations` in one launch, with sequence numbers from `start` on."""
+    """`iterations` in one launch, with sequence numbers from `start` on, modulo 2^32."""
 
     iterations: int
     start: int = 1
     late: Late | None = None
     corruption: Corruption | None = None
     defines: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def before(self) -> int:
+        """The sequence number that all slots begin with."""
+        return (self.start - 1) % SEQUENCES
+
+    @property
+    def last(self) -> int:
+        """The sequence number that ends up in every slot in use."""
+        return (self.before + self.iterations) % SEQUENCES
 
     def corruption_of(self, rank: int) -> str | None:
         """Its kind, if it is this rank's."""

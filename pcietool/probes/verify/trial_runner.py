@@ -59,7 +59,7 @@ class TrialRunner:
         report = Report()
         try:
             entry = make(memory, trial.iterations)
-            self.world.reset(trial.start - 1)
+            self.world.reset(trial.before)
             entry.prepare(trial)
             report.findings += [*entry.wrong_tables(), *wrong_slot_map(entry)]
             if report.findings:

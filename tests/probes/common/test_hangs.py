@@ -1,9 +1,12 @@
 """What a hang advises, from what the waits saw."""
 
+from typing import Literal
+
 import pytest
 
 from pcietool.contract.outcomes import Hang, WaitRecord
-from pcietool.probes.common.hangs import advice
+from pcietool.contract.results import ProbeResult, Status
+from pcietool.probes.common.hangs import Hung, advice, stopped
 
 
 def hang(waited_ms: float, *columns: int) -> Hang:
@@ -29,3 +32,25 @@ def test_a_short_deadline_is_not_blamed_on_the_machine(waited_ms: float, columns
 
 def test_without_records_the_kernel_is_at_fault() -> None:
     assert "nvidia-smi" in advice(Hang("host join timeout", ()))
+
+
+@pytest.mark.parametrize(("earlier", "later"), [(7, 9), (2**31 - 1, 2**31 + 1), (2**32 - 1, 1)])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_what_is_missing_first_is_named_whoever_gave_up_first(earlier: int, later: int, in_order: bool) -> None:
+    """Rounds are sequence numbers, which wrap; a wait that ends because another gave up says nothing."""
+
+    def gave_up(reason: Literal["deadline", "abort"], writer: int, number: int) -> WaitRecord:
+        return WaitRecord(reason, 0, 1, writer, number, number - 1, number, 0, 0, 2_000_000_000)
+
+    waits = [gave_up("deadline", 1, earlier), gave_up("deadline", 2, later)]
+    records = (gave_up("abort", 3, earlier - 1), *(waits if in_order else reversed(waits)))
+    result = stopped(ProbeResult("p", Status.PASS, "", "peer", "m"), Hung(Hang("device deadline", records), "the test"))
+    assert f"col 1): wanted {earlier}" in result.verdict
+    assert result.reason is not None
+    assert result.reason.startswith(f"the first signal that is missing is that of rank 1 to rank 0 (round {earlier})")
+
+
+@pytest.mark.parametrize(("wanted", "left_the_bus"), [(4, True), (1, True), (0, False)])
+def test_all_ones_are_a_sequence_number_before_0(wanted: int, left_the_bus: bool) -> None:
+    waits = (WaitRecord("deadline", 0, 1, 1, wanted, 0xFFFFFFFF, wanted, 0, 0, 2_000_000_000),)
+    assert ("has left the bus" in advice(Hang("device deadline", waits))) == left_the_bus

@@ -232,7 +232,7 @@ def played(runner: TrialRunner, trial: Trial) -> tuple[EntryMemory, Entry]:
     """A dispatch that was run, with its memory as it left it."""
     memory = EntryMemory(runner.world)
     entry = runner.entry("dispatch", "uniform")(memory, trial.iterations)
-    runner.world.reset(trial.start - 1)
+    runner.world.reset(trial.before)
     entry.prepare(trial)
     runner.world.run(entry.launches(trial), "test")
     return memory, entry
@@ -372,14 +372,18 @@ def test_distributions_and_entries_are_complete() -> None:
 @pytest.mark.parametrize(
     ("iterations", "launches"),
     [
-        (1, [(STARTS[0], 1)]),
-        (2, [(STARTS[0], 1), (2**31, 1)]),
-        (9, [(STARTS[0], 5), (2**31 - 2, 4)]),
-        (30, [(STARTS[0], 15), (STARTS[1], 15)]),
-        (1100, [(1, 500), (501, 50), (STARTS[1], 500), (STARTS[1] + 500, 50)]),
+        (1, [(1, 1)]),
+        (2, [(1, 1), (2**31, 1)]),
+        (3, [(1, 1), (2**31, 1), (0, 1)]),
+        (11, [(1, 4), (2**31 - 2, 4), (2**32 - 1, 3)]),
+        (30, [(1, 10), (2**31 - 4, 10), (2**32 - 4, 10)]),
+        (
+            1650,
+            [(1, 500), (501, 50), (2**31 - 4, 500), (2**31 + 496, 50), (2**32 - 4, 500), (496, 50)],
+        ),
     ],
 )
-def test_half_of_the_iterations_cross_the_wrap(
+def test_a_third_of_the_iterations_crosses_each_wrap(
     three: EmulatedMachine, iterations: int, launches: list[tuple[int, int]]
 ) -> None:
     effort = Effort.of(three, VerifyConfig(iterations=iterations), "peer")
