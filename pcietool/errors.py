@@ -2,7 +2,8 @@
 
 PcietoolError                 exit code 1  the tool or a library failed
 ├── UsageError                exit code 2  what the user asked for makes no sense
-│   └── ConfigError           exit code 2  a config or fabric file is broken
+│   ├── ConfigError           exit code 2  a config or fabric file is broken
+│   └── ScenarioError         exit code 2  a scenario file is broken, or asks for what cannot be
 ├── NothingToRunError         exit code 6  what was asked cannot run on this machine
 ├── CompileError              exit code 1  NVRTC refused a kernel
 ├── PtxError                  exit code 1  PTX that the parser or the emulator does not know
@@ -43,6 +44,10 @@ class UsageError(PcietoolError):
 
 class ConfigError(UsageError):
     """A configuration or fabric file is broken or unknown."""
+
+
+class ScenarioError(UsageError):
+    """A scenario file cannot be loaded, or describes what no machine can do."""
 
 
 class OutputError(UsageError):

@@ -23,7 +23,7 @@ STAIRCASE = (
     {"cli", "__main__"},
     {"report"},
     {"probes"},
-    {"contenders"},
+    {"check", "contenders"},
     {"supervision"},
     {"machines"},
     {"emulator"},

@@ -12,7 +12,16 @@ from typer.core import TyperGroup
 
 import pcietool
 from pcietool.cli.command import Command
-from pcietool.cli.commands import atomic_loss, barrier_latency, compare_nccl, litmus, signal_latency, verify, watermark
+from pcietool.cli.commands import (
+    atomic_loss,
+    barrier_latency,
+    check,
+    compare_nccl,
+    litmus,
+    signal_latency,
+    verify,
+    watermark,
+)
 
 MEASURE = "Measure"
 PROVE = "Prove"
@@ -108,5 +117,6 @@ _add(barrier_latency.barrier_latency, MEASURE)
 _add(atomic_loss.atomic_loss, MEASURE)
 _add(watermark.watermark, MEASURE)
 _add(compare_nccl.compare_nccl, MEASURE)
+_add(check.check, PROVE)
 _add(verify.verify, PROVE)
 _add(litmus.litmus, PROVE)

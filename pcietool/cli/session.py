@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
+
+from rich.console import Console
 
 from pcietool.cli.backends import RUNNERS, Runner, choose_backend
 from pcietool.cli.interruptions import interruptible
@@ -26,6 +28,8 @@ from pcietool.report import tables
 from pcietool.report.columns import Column
 from pcietool.report.files import json_text
 
+More = Callable[[Console, Sequence[ProbeResult]], None]
+
 
 def run_probe(
     probe: str,
@@ -34,11 +38,12 @@ def run_probe(
     common: Common,
     runners: Mapping[Backend, Runner] = RUNNERS,
     hint: str = "",
+    more: More = lambda console, results: None,
 ) -> ExitCode:
     """Runs a probe and leaves its result where the user asked; what was measured before a failure or Ctrl-C is kept.
 
-    `hint`: where to go from a result without fault. Raises PcietoolError, or what the probe raised, after saving.
-    """
+    `hint`: where to go from a result without fault; `more` prints what a command alone has to show. Raises
+    PcietoolError, or what the probe raised, after saving."""
     outputs = Outputs.plan(common, probe)
     backend, why = choose_backend(common)
     recorder = Recorder(tables.make_console(sys.stderr, not common.no_color), common.quiet, common.verbose)
@@ -58,7 +63,7 @@ def run_probe(
         if recorder.trace is not None:
             outputs.write_trace(recorder.trace, document, recorder.note)
     finally:
-        _print(document, recorder.results, columns, common, outputs.json_on_stdout, hint)
+        _print(document, recorder.results, columns, common, outputs.json_on_stdout, hint, more)
     if failure:
         raise failure
     return report.exit_code(recorder.results)
@@ -103,6 +108,7 @@ def _print(
     common: Common,
     as_json: bool,
     hint: str,
+    more: More,
 ) -> None:
     """On standard output. Raises OutputError."""
     with printing():
@@ -112,6 +118,8 @@ def _print(
             console = tables.make_console(sys.stdout, not common.no_color)
             shown = None if common.quiet else columns
             tables.print_screen(console, document, results, shown, hint, every_check=common.verbose)
+            if shown is not None:
+                more(console, results)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pcietool.compiler.fingerprint import ptx_sha256
@@ -34,6 +34,8 @@ class Compiled:
     architecture: str
     log: str
     nvrtc: NvrtcInfo
+    entries: Mapping[str, str] = field(default_factory=dict)
+    """The name in the PTX of kernels that were asked for by their C++ names."""
 
     @property
     def ptx_sha256(self) -> str:
@@ -49,19 +51,27 @@ def compile_source(
     (9, 0). Raises CompileError: NVRTC missing, not knowing the architecture, or refusing the source; then the first
     line says where, and NVRTC's log follows.
     """
-    target = _real_architecture(architecture)
     options = [*_OPTIONS, *(f"-D{key}={value}" for key, value in defines.items())]
+    return compiled(source, name, real_architecture(architecture), options)
+
+
+def compiled(source: str, name: str, target: str, options: Sequence[str], expressions: Sequence[str] = ()) -> Compiled:
+    """The same with NVRTC's own options; `expressions` are C++ names of kernels, which templates only then become."""
     with _program(source, name) as program:
+        for expression in expressions:
+            checked(nvrtc().nvrtcAddNameExpression(program, expression.encode()))
         succeeded = _compile(program, [f"--gpu-architecture={target}", *options])
         log = _read(program, "ProgramLog").decode(errors="replace").strip("\0\n ")
         if succeeded:
             ptx = _plain_file_names(_read(program, "PTX").decode().rstrip("\0"))
-            return Compiled(ptx, _read(program, "CUBIN"), target, log, nvrtc_info())
+            entries = {one: checked(nvrtc().nvrtcGetLoweredName(program, one.encode())).decode() for one in expressions}
+            return Compiled(ptx, _read(program, "CUBIN"), target, log, nvrtc_info(), entries)
     where = _front_end_error(log) or _assembler_error(log, source, name, target, options) or "see the log"
     raise CompileError(f"NVRTC refused {name} for {target}: {where}\n{log}")
 
 
-def _real_architecture(architecture: str | tuple[int, int]) -> str:
+def real_architecture(architecture: str | tuple[int, int]) -> str:
+    """Such as "sm_90". Raises CompileError for what this NVRTC does not know."""
     target = architecture if isinstance(architecture, str) else f"sm_{architecture[0]}{architecture[1]}"
     match = _REAL_ARCHITECTURE.fullmatch(target)
     if match is None:
@@ -80,26 +90,29 @@ def _real_architecture(architecture: str | tuple[int, int]) -> str:
     return target
 
 
-@contextmanager
-def _program(source: str, name: str) -> Iterator[Any]:
+def nvrtc() -> Any:
+    """The bindings, which cost time to import."""
     from cuda.bindings import nvrtc
 
+    return nvrtc
+
+
+@contextmanager
+def _program(source: str, name: str) -> Iterator[Any]:
     headers = kernel_headers()
     texts = [text.encode() for text in headers.values()]
     names = [header.encode() for header in headers]
-    program = checked(nvrtc.nvrtcCreateProgram(source.encode(), name.encode(), len(names), texts, names))
+    program = checked(nvrtc().nvrtcCreateProgram(source.encode(), name.encode(), len(names), texts, names))
     try:
         yield program
     finally:
-        nvrtc.nvrtcDestroyProgram(program)
+        nvrtc().nvrtcDestroyProgram(program)
 
 
 def _compile(program: Any, options: Sequence[str]) -> bool:
     """False if the source is refused: the log says why."""
-    from cuda.bindings import nvrtc
-
-    answer = nvrtc.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
-    if answer[0] == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
+    answer = nvrtc().nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
+    if answer[0] == nvrtc().nvrtcResult.NVRTC_ERROR_COMPILATION:
         return False
     checked(answer)
     return True
@@ -107,10 +120,8 @@ def _compile(program: Any, options: Sequence[str]) -> bool:
 
 def _read(program: Any, what: str) -> bytes:
     """One of the outputs that NVRTC hands over by a pair of calls, nvrtcGetXSize and nvrtcGetX."""
-    from cuda.bindings import nvrtc
-
-    content = bytes(checked(getattr(nvrtc, f"nvrtcGet{what}Size")(program)))
-    checked(getattr(nvrtc, f"nvrtcGet{what}")(program, content))
+    content = bytes(checked(getattr(nvrtc(), f"nvrtcGet{what}Size")(program)))
+    checked(getattr(nvrtc(), f"nvrtcGet{what}")(program, content))
     return content
 
 

@@ -49,6 +49,8 @@ class ProbeResult:
     is no such pair. Rows with "in_matrix" set are what it was made of, and no table repeats them."""
     hang: dict[str, Any] | None = None
     """For status hang: records, arrival matrix, proof (emulator)."""
+    details: dict[str, Any] = field(default_factory=dict)
+    """What one command alone has to say, in JSON values; its own report shows it."""
     effort: dict[str, Any] = field(default_factory=dict)
     """How much was measured, with every default filled in; JSON values only."""
     samples: dict[str, Any] = field(default_factory=dict, repr=False)

@@ -8,7 +8,7 @@ nor any CUDA package.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -22,6 +22,7 @@ from pcietool.errors import DriverError, UsageError
 from pcietool.machines.allocation import Allocation
 from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.graph import Graph, Runner
+from pcietool.machines.naming import launch_names
 from pcietool.ptx.model import Parameter
 
 Backend = Literal["cuda", "emulated"]
@@ -221,13 +222,6 @@ class CopyStream:
     steps: tuple[StreamCopy | StreamWrite, ...]
 
 
-def _names(launches: Sequence[Launch]) -> str:
-    """Such as "barrier_rounds on GPUs 0, 1"."""
-    kernels = ", ".join(dict.fromkeys(launch.kernel.name for launch in launches))
-    devices = sorted({launch.device for launch in launches})
-    return f"{kernels} on GPU{'s' if len(devices) > 1 else ''} {', '.join(map(str, devices))}"
-
-
 class Machine(ABC):
     """Devices and links, and the verbs load, alloc, copy, run and graph: checks here, the work in a tenant's hooks."""
 
@@ -280,6 +274,11 @@ class Machine(ABC):
         return program
 
     @abstractmethod
+    def load_ptx(self, name: str, ptx: str, takes_watch: Collection[str] = ()) -> Program:
+        """Loads ready PTX everywhere; the kernels named in `takes_watch` are passed the Watch. Raises what `load`
+        raises."""
+
+    @abstractmethod
     def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program: ...
 
     def alloc(self, place: Place, nbytes: int, name: str) -> Buffer:
@@ -322,7 +321,7 @@ class Machine(ABC):
             for step in stream.steps:
                 step.check()
         copying = ", ".join(str(stream.device) for stream in copy_streams)
-        parts = [_names(launches)] * bool(launches) + [f"copies by GPU {copying}"] * bool(copy_streams)
+        parts = [launch_names(launches)] * bool(launches) + [f"copies by GPU {copying}"] * bool(copy_streams)
         what = " with ".join(parts)
         return self._announced(what, deadline_s, self._round(what, launches, host_agents, copy_streams))
 
@@ -340,7 +339,7 @@ class Machine(ABC):
         """Records the launches, instantiated and uploaded on every device."""
         for launch in launches:
             self.check_shape(launch)
-        what = f"graph of {_names(launches)}"
+        what = f"graph of {launch_names(launches)}"
         recorded = self._graph(what, launches)
         return Graph(lambda deadline_s: self._announced(what, deadline_s, recorded))
 

@@ -38,3 +38,12 @@ def _expanded(first: str, texts: Sequence[str]) -> str:
         return first
     definition = re.compile(rf"#\s*define\s+{first}\s+([^,\n]*)")
     return next((found[1].strip() for text in texts if (found := definition.search(text))), first)
+
+
+def declares_watch(kernel: str, ptx_name: str, text: str) -> bool:
+    """Of a kernel that somebody brought: is its first parameter a `Watch*` by type, mangled or as it is written? His
+    void pointers are his own."""
+    if ptx_name != kernel.rpartition("::")[2]:
+        return re.search(r"P5Watch", ptx_name) is not None
+    first = next((first for name, first in _DECLARATION.findall(_COMMENT.sub(" ", text)) if name == kernel), "")
+    return re.fullmatch(r"\s*(struct\s+)?(::)?\s*Watch\s*\*.*", first, re.DOTALL) is not None

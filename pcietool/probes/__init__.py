@@ -49,6 +49,7 @@ PROBES = _Probes(
         "watermark": ("watermark.config:WatermarkConfig", "watermark.probe:run"),
         "compare-nccl": ("compare.config:CompareConfig", "compare.probe:run"),
         "verify": ("verify.config:VerifyConfig", "verify.probe:run"),
+        "check": ("check.config:CheckConfig", "check.probe:run"),
         "litmus": ("litmus.config:TrialsConfig", "litmus.trials:run"),
     }
 )

@@ -17,7 +17,9 @@ from pcietool.ptx.scopes import Name, Scopes
 BLOCK_ENDS = frozenset({"bra", "brx", "ret", "exit", "trap"})
 LARGEST_REGISTER_RANGE = 1 << 16
 
-_LOCATION = re.compile(r"\.loc\s+(\d{1,9})\s+(\d{1,9})\b")
+_LOCATION = re.compile(
+    r"\.loc\s+(\d{1,9})\s+(\d{1,9})(?:\s+(\d{1,9}).*?(?:inlined_at\s+(\d{1,9}\s+\d{1,9}\s+\d{1,9}))?\s*$)?"
+)
 _VARIABLE_SPACES = frozenset({".shared", ".local", ".param"})
 
 
@@ -33,6 +35,9 @@ class BodyReader:
         self._cursor = cursor
         self._files = files
         self._source: SourceLine | None = None
+        self._callers: tuple[SourceLine, ...] = ()
+        self._called_at: dict[tuple[int, ...], tuple[SourceLine, ...]] = {}
+        """Each place with its callers, as it was named last: where something inlined there says it was called."""
         self._scopes = Scopes(cursor, names)
         self._operands = OperandReader(cursor, self._scopes)
         self._block: list[Instruction] = []
@@ -110,6 +115,10 @@ class BodyReader:
         if file not in self._files:
             raise self._cursor.error(f"there is no .file {file}", token)
         self._source = SourceLine(self._files[file], line) if line else None  # 0: of no line in particular
+        caller = tuple(map(int, match[4].split())) if match[4] else ()
+        self._callers = self._called_at.get(caller, ())
+        if self._source and match[3]:
+            self._called_at[file, line, int(match[3])] = (self._source, *self._callers)
 
     def _read_registers(self) -> None:
         cursor = self._cursor
@@ -145,7 +154,9 @@ class BodyReader:
         end = cursor.expect(";")
         text = " ".join(cursor.text[start.offset : end.offset].split())
         self._block.append(
-            Instruction(opcode, tuple(modifiers), operands, guard, cursor.line(start), text, self._source)
+            Instruction(
+                opcode, tuple(modifiers), operands, guard, cursor.line(start), text, self._source, self._callers
+            )
         )
         if opcode in BLOCK_ENDS:
             self._end_block()

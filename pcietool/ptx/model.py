@@ -120,6 +120,8 @@ class Instruction:
     """Line in the PTX text, from 1."""
     text: str
     source: SourceLine | None = None
+    callers: tuple[SourceLine, ...] = ()
+    """The calls that were inlined there, innermost first."""
 
     def has(self, *modifiers: str) -> bool:
         """Is any of these modifiers there?"""

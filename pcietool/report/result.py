@@ -189,4 +189,5 @@ def _probe_record(result: ProbeResult) -> dict[str, Any]:
         "rows": result.rows,
         "checks": result.checks,
         "hang": result.hang,
+        **({"details": result.details} if result.details else {}),
     }

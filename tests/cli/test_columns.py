@@ -63,6 +63,7 @@ TABLES: dict[str, Callable[[], list[list[Row]]]] = {
     "atomic_loss.COLUMNS": lambda: rows_of("atomic-loss", transport="host", iterations=2, concurrency=("1x2",)),
     "watermark.COLUMNS": lambda: rows_of("watermark", transport="peer", rows=8, columns=64, threads=128, chunks="all"),
     "compare_nccl.COLUMNS": rows_of_a_comparison,
+    "check.COLUMNS": lambda: rows_of("check", file="tests/check/one_word.py", seeds=2),
     "verify.COLUMNS": lambda: rows_of("verify", transport="peer", entries=("signal", "dispatch"), iterations=2),
     "verify.MUTANT_COLUMNS": lambda: rows_of("verify", transport="peer", entries=("signal",), mutants=True),
     "litmus.MODEL_COLUMNS": rows_of_the_model,

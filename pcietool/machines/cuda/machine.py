@@ -6,7 +6,7 @@ Must only live in a process that may be killed: see `supervision.child`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal
 
 from cuda import bindings
@@ -96,7 +96,11 @@ class CudaMachine(Machine):
 
     def _load(self, name: str, text: str, defines: Mapping[str, int]) -> Program:
         self._refuse_if_stuck(f"load of {name}")
-        return CudaProgram(self._gpus, name, text, defines)
+        return CudaProgram.of_source(self._gpus, name, text, defines)
+
+    def load_ptx(self, name: str, ptx: str, takes_watch: Collection[str] = ()) -> Program:
+        self._refuse_if_stuck(f"load of {name}")
+        return CudaProgram.of_ptx(self._gpus, name, ptx, takes_watch)
 
     def _alloc(self, place: Place, nbytes: int, name: str) -> Allocation:
         self._refuse_if_stuck(f"alloc of {name}")

@@ -5,7 +5,7 @@ Must not launch anything.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from cuda.bindings import driver
@@ -21,33 +21,56 @@ from pcietool.ptx.parser import parse
 
 
 class CudaProgram(Program):
-    """One compile for each compute capability; each GPU holds the cubin of its own."""
+    """`images`: what the driver loads, a cubin or PTX, for each compute capability; each GPU holds that of its own.
+    `ptx`: of one of them, for the kernels' parameters. `watched(name)`: does this kernel take the Watch?"""
 
-    def __init__(self, gpus: Sequence[WatchedGpu], name: str, text: str, defines: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        gpus: Sequence[WatchedGpu],
+        name: str,
+        defines: Mapping[str, int],
+        images: Mapping[tuple[int, int], bytes],
+        ptx: str,
+        watched: Callable[[str], bool],
+    ) -> None:
         self.source = name
         self.defines = dict(defines)
-        self._text = text
-        architectures = sorted({gpu.device.compute_capability for gpu in gpus})
-        compiled = {
-            architecture: compile_source(text, name=name, architecture=architecture, defines=self.defines)
-            for architecture in architectures
-        }
-        self.ptx_sha256 = {one.architecture: one.ptx_sha256 for one in compiled.values()}
-        entries = parse(compiled[architectures[0]].ptx).entries
+        self._watched = watched
+        entries = parse(ptx).entries
         self._parameters = {name: entry.parameters for name, entry in entries.items()}
         self._functions: dict[tuple[int, str], Any] = {}
         self._dynamic_shared: dict[tuple[int, str], int] = {}
         for gpu in gpus:
             gpu.make_current()
-            module = call(driver.cuModuleLoadData, compiled[gpu.device.compute_capability].cubin)
+            module = call(driver.cuModuleLoadData, images[gpu.device.compute_capability])
             for entry in entries:
                 self._functions[gpu.index, entry] = call(driver.cuModuleGetFunction, module, entry.encode())
+
+    @classmethod
+    def of_source(cls, gpus: Sequence[WatchedGpu], name: str, text: str, defines: Mapping[str, int]) -> CudaProgram:
+        """CUDA C++, compiled for every architecture there is."""
+        architectures = sorted({gpu.device.compute_capability for gpu in gpus})
+        compiled = {
+            architecture: compile_source(text, name=name, architecture=architecture, defines=defines)
+            for architecture in architectures
+        }
+        images = {architecture: one.cubin for architecture, one in compiled.items()}
+        texts = [text, *kernel_headers().values()]
+        first = compiled[architectures[0]].ptx
+        program = cls(gpus, name, defines, images, first, lambda kernel: takes_watch(kernel, texts))
+        program.ptx_sha256 = {one.architecture: one.ptx_sha256 for one in compiled.values()}
+        return program
+
+    @classmethod
+    def of_ptx(cls, gpus: Sequence[WatchedGpu], name: str, ptx: str, takes_watch: Collection[str]) -> CudaProgram:
+        """Ready PTX, which the driver compiles for each GPU."""
+        images = {gpu.device.compute_capability: ptx.encode() + b"\0" for gpu in gpus}
+        return cls(gpus, name, {}, images, ptx, lambda kernel: kernel in takes_watch)
 
     def kernel(self, name: str) -> Kernel:
         if name not in self._parameters:
             raise CompileError(f"{self.source} has no kernel {name!r}; it has {', '.join(sorted(self._parameters))}")
-        watched = takes_watch(name, [self._text, *kernel_headers().values()])
-        return Kernel(name, self._parameters[name], self, watched)
+        return Kernel(name, self._parameters[name], self, self._watched(name))
 
     def function(self, gpu: WatchedGpu, name: str, shared: int) -> Any:
         """The handle on this GPU, allowed to use `shared` bytes of dynamic shared memory."""

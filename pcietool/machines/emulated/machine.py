@@ -6,7 +6,7 @@ Must stay a thin tenant: argument checks and bookkeeping here, behaviour in `emu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any, Literal
@@ -160,6 +160,9 @@ class EmulatedMachine(Machine):
         program = EmulatedProgram(name, defines, compiled.ptx, self.order, text)
         program.ptx_sha256 = {compiled.architecture: compiled.ptx_sha256}
         return program
+
+    def load_ptx(self, name: str, ptx: str, takes_watch: Collection[str] = ()) -> Program:
+        return EmulatedProgram(name, {}, ptx, self.order, takes_watch=takes_watch)
 
     def _alloc(self, place: Place, nbytes: int, name: str) -> Allocation:
         home = self._home(place)
@@ -344,7 +347,7 @@ class EmulatedMachine(Machine):
             threads=launch.block,
             arguments=arguments,
             shared=shared_bytes(lowered.function, launch.shared),
-            deadline_ns=deadline_s * 1e9,
+            deadline_ns=deadline_s * 1e9 if launch.kernel.takes_watch else inf,  # only a wait of slots.cuh knows it
             stream=launch.stream,
         )
 

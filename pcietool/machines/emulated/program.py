@@ -5,7 +5,8 @@ Must not run it, nor know memory or devices.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from pcietool.data import kernel_headers
 from pcietool.emulator.engine.variants import OrderName
@@ -13,9 +14,11 @@ from pcietool.emulator.translate.lower import Lowered, lower
 from pcietool.errors import CompileError, PtxError
 from pcietool.machines.base import Kernel, Program
 from pcietool.machines.watch_parameter import takes_watch
-from pcietool.ptx.model import Function
+from pcietool.ptx.model import Function, Module
 from pcietool.ptx.parser import parse
 
+MOST_KEPT = 64
+"""PTX texts, lowered."""
 CLUSTERS = frozenset({"reqnctapercluster", "explicitcluster"})
 
 
@@ -25,34 +28,71 @@ def shared_bytes(function: Function, dynamic: int) -> int:
     return max([function.shared_bytes, *starts]) + dynamic
 
 
-class EmulatedProgram(Program):
-    """All entries of one source, lowered for machines of one memory order. `text`: the source, if there is one; kernels
-    without take the Watch."""
+class LoweredKernels(Mapping[str, Lowered]):
+    """The kernels of a module by name, each lowered when somebody asks for it: in a file that people bring, one that
+    the emulator does not know is no reason to refuse another."""
 
-    def __init__(
-        self, source: str, defines: Mapping[str, int], ptx: str, order: OrderName = "timing", text: str | None = None
-    ) -> None:
-        self.source = source
-        self.defines = dict(defines)
-        self.text = text
-        self.module = parse(ptx)
-        self.order = order
-        for function in self.module.entries.values():
+    def __init__(self, module: Module, order: OrderName) -> None:
+        self._module = module
+        self._order = order
+        self._known: dict[str, Lowered] = {}
+
+    def __getitem__(self, name: str) -> Lowered:
+        """Raises PtxError, KeyError."""
+        if name not in self._known:
+            function = self._module.entries[name]
             if clusters := sorted(CLUSTERS & function.directives.keys()):
                 raise PtxError(
                     f"kernel {function.name}: the emulator knows no clusters (.{clusters[0]}, __cluster_dims__); take"
                     " them away, or run on a GPU"
                 )
-        self.lowered = {
-            name: lower(function, inline_weak=order == "timing", inline_shared=order == "timing")
-            for name, function in self.module.entries.items()
-        }
+            in_place = self._order == "timing"
+            self._known[name] = lower(function, inline_weak=in_place, inline_shared=in_place)
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._module.entries)
+
+    def __len__(self) -> int:
+        return len(self._module.entries)
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _lowered(ptx: str, order: OrderName) -> tuple[Module, LoweredKernels]:
+    """Many machines run the same text, one a seed."""
+    module = parse(ptx)
+    return module, LoweredKernels(module, order)
+
+
+class EmulatedProgram(Program):
+    """All entries of one source, lowered for machines of one memory order. `text`: the source, if there is one, which
+    says what kernels take the Watch; else `takes_watch` names them, by default all."""
+
+    def __init__(
+        self,
+        source: str,
+        defines: Mapping[str, int],
+        ptx: str,
+        order: OrderName = "timing",
+        text: str | None = None,
+        takes_watch: Collection[str] | None = None,
+    ) -> None:
+        self.source = source
+        self.defines = dict(defines)
+        self.text = text
+        self.order = order
+        self.module, self.lowered = _lowered(ptx, order)
+        self._takes_watch = self.lowered if takes_watch is None else takes_watch
         self._explored: dict[str, Lowered] = {}
+        if takes_watch is None:
+            dict(self.lowered)  # what is unknown in a kernel of ours is said at once
 
     def kernel(self, name: str) -> Kernel:
         if name not in self.lowered:
             raise CompileError(f"{self.source} has no kernel '{name}'; it has {', '.join(self.lowered)}")
-        watched = self.text is None or takes_watch(name, [self.text, *kernel_headers().values()])
+        watched = name in self._takes_watch
+        if self.text is not None:
+            watched = takes_watch(name, [self.text, *kernel_headers().values()])
         return Kernel(name, self.lowered[name].function.parameters, self, watched)
 
     def explored(self, name: str) -> Lowered:

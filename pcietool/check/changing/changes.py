@@ -1,0 +1,77 @@
+"""Changes of a scenario's kernels that can be made at any size: by what they do where, whatever PTX it compiles to.
+
+Must not run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from pcietool.check.changing.edits import Edit, edited
+from pcietool.check.running.sources import Built, Sources
+from pcietool.ptx.model import Module
+from pcietool.ptx.parser import parse
+
+Key = tuple[str, str, str]
+"""Place, form, and what is different."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Some edits of one source. `find` lists all edits of its kind."""
+
+    source: str
+    edits: tuple[Edit, ...]
+    """At the size at which they were found."""
+    find: Callable[[Module], list[Edit]]
+
+    @property
+    def about(self) -> str:
+        """Such as "mine.cu:12: release -> relaxed"."""
+        return "; ".join(f"{edit.site.place}: {edit.about}" for edit in self.edits)
+
+    @property
+    def cost(self) -> int:
+        return sum(edit.cost for edit in self.edits)
+
+    def made_in(self, sources: Sources) -> dict[Built, str]:
+        """The changed PTX of that source, compiled at any size."""
+        keys = {_key(edit) for edit in self.edits}
+        return {
+            built: edited(
+                built.compiled.ptx,
+                [one for key, same in _edits(built, self.find).items() if key in keys for one in same],
+            )
+            for built in sources.all_built
+            if built.unit.name == self.source
+        }
+
+    def __and__(self, other: Change) -> Change:
+        return Change(self.source, (*self.edits, *other.edits), self.find)
+
+
+def changes(sources: Sources, find: Callable[[Module], list[Edit]]) -> list[Change]:
+    """One change an edit; functions that a template made of one place are changed together."""
+    return [
+        Change(built.unit.name, (same[0],), find)
+        for built in sources.all_built
+        for same in _edits(built, find).values()
+    ]
+
+
+def _edits(built: Built, find: Callable[[Module], list[Edit]]) -> Mapping[Key, Sequence[Edit]]:
+    return _edits_of(built.compiled.ptx, find)
+
+
+@cache
+def _edits_of(ptx: str, find: Callable[[Module], list[Edit]]) -> Mapping[Key, Sequence[Edit]]:
+    found: dict[Key, list[Edit]] = {}
+    for edit in find(parse(ptx)):
+        found.setdefault(_key(edit), []).append(edit)
+    return found
+
+
+def _key(edit: Edit) -> Key:
+    return edit.site.place, edit.site.instruction.form, edit.about

@@ -1,0 +1,197 @@
+"""Which orderings a kernel needs, and which one it lacks: answered by running it with one changed.
+
+A change is judged by the same engines as the kernel itself. Must not know PTX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations
+from typing import Literal
+
+from pcietool.check.changing.changes import Change, changes
+from pcietool.check.changing.edits import Edit
+from pcietool.check.changing.strengthen import strengthenings
+from pcietool.check.changing.weaken import weakenings
+from pcietool.check.running.engines import Effort, in_random_orders, safely, timed, tried
+from pcietool.check.running.exploring import explored
+from pcietool.check.running.findings import Engine, Said, worst
+from pcietool.check.running.sources import Built, Sources
+from pcietool.check.scenario import Described
+from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.ptx.model import Module
+from pcietool.units import count
+
+_Run = Callable[[EmulatedMachine, Described, Sources, Effort, Mapping[Built, str]], Said]
+Answer = Literal["needed", "nothing tried needs it", "redundant", "not tried"]
+MOST_PAIRED = 24
+"""So many changes, the likeliest, are tried two by two."""
+FAILING_SEEDS = 4
+"""By so many it is tried first whether a change mends."""
+NEED_SEEDS = 50
+"""Tried of a weakened kernel that no execution at the small size breaks."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A scenario at one size, with its kernels compiled for it."""
+
+    described: Described
+    sources: Sources
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where changes are tried: `usual` in timing and random order, `small` in every order, if the kernel as it is could
+    be explored to the end."""
+
+    machine: EmulatedMachine
+    usual: Place
+    small: Place | None
+
+    def explored(self, change: Change, effort: Effort) -> Said:
+        assert self.small is not None
+        return self._safely("explore", explored, self.small, change, effort)
+
+    def random(self, change: Change, effort: Effort) -> Said:
+        return self._safely("random", in_random_orders, self.usual, change, effort)
+
+    def timed(self, change: Change, effort: Effort) -> Said:
+        return self._safely("timing", timed, self.usual, change, effort)
+
+    def _safely(self, engine: Engine, run: _Run, place: Place, change: Change, effort: Effort) -> Said:
+        edits = change.made_in(place.sources)
+        what = partial(run, self.machine, place.described, place.sources, effort, edits)
+        return safely(what, engine, place.described.size.label)
+
+
+@dataclass(frozen=True)
+class Need:
+    """What became of the kernel with one ordering weakened."""
+
+    change: Change
+    answer: Answer
+    by: str
+    """The execution that needs it, or how far it was tried."""
+
+
+def needed(bench: Bench, effort: Effort) -> Iterator[Need]:
+    """Each ordering weakened, one at a time, until time is out: the rest is "not tried"."""
+    until = effort.clock() + effort.max_seconds
+    effort = replace(effort, first=True, seeds=effort.seeds[:NEED_SEEDS])
+    everything = changes(bench.usual.sources, weakenings)
+    for number, change in enumerate(everything, start=1):
+        effort.progress(f"what is needed: {number} of {len(everything)}, {change.about}")
+        left = until - effort.clock()
+        if left <= 0:
+            yield Need(change, "not tried", f"no time left (--max-seconds {effort.max_seconds:g})")
+            continue
+        yield _need(bench, change, replace(effort, max_seconds=left))
+
+
+def _need(bench: Bench, change: Change, effort: Effort) -> Need:
+    everywhere = None
+    if bench.small is not None:
+        everywhere = bench.explored(change, effort)
+        if everywhere.findings:
+            return Need(change, "needed", _by(everywhere))
+    for said in (bench.timed(change, effort), bench.random(change, effort)):
+        if said.findings:
+            return Need(change, "needed", _by(said))
+        if not said.tries:
+            return Need(change, "not tried", said.not_covered[0])
+    if everywhere is not None and everywhere.proved:
+        return Need(
+            change, "redundant", f"every execution at {everywhere.size} is right without it, {tried(everywhere)}"
+        )
+    return Need(change, "nothing tried needs it", f"{tried(said)} of random order")
+
+
+def _by(said: Said) -> str:
+    found = worst(said.findings)
+    assert found is not None
+    where = {"explore": f"an execution at {said.size}", "random": f"seed {found.seed}", "timing": "timing order"}
+    return f"{found.kind} in {where.get(said.engine, said.engine)}"
+
+
+@dataclass(frozen=True)
+class Repair:
+    """The smallest change found with which nothing is found any more."""
+
+    change: Change
+    tried: str
+    """By what it was judged."""
+
+
+def repair(bench: Bench, found: Sequence[Said], effort: Effort) -> Repair | None:
+    """None if no one or two changes of order alone mend what was found."""
+    search = _Search(bench, found, effort)
+    return next(search.repairs(), None)
+
+
+class _Search:
+    """Small changes first. What is tried of each: the seeds that failed, then everything that found something."""
+
+    def __init__(self, bench: Bench, found: Sequence[Said], effort: Effort) -> None:
+        self._bench = bench
+        self._engines = {said.engine for said in found if said.findings}
+        findings = [one for said in found for one in said.findings]
+        self._failing = sorted({one.seed for one in findings if one.seed is not None})[:FAILING_SEEDS]
+        self._places = {place for one in findings for place in one.places}
+        self._effort = replace(effort, first=True)
+        self._until = effort.clock() + effort.max_seconds
+
+    def repairs(self) -> Iterator[Repair]:
+        scopes = ("sys",) if self._bench.usual.described.size.ranks > 1 else ("gpu",)
+        singles = sorted(changes(self._bench.usual.sources, _STRONGER[scopes]), key=self._likely)
+        yield from self._mending(sorted(singles, key=lambda one: (one.cost, self._likely(one))))
+        pairs = [
+            one & other
+            for one, other in combinations(singles[:MOST_PAIRED], 2)
+            if one.source == other.source and one.edits[0].site.place != other.edits[0].site.place
+        ]
+        yield from self._mending(sorted(pairs, key=lambda one: one.cost))
+
+    def _likely(self, change: Change) -> tuple[bool, int]:
+        """What stands where something was found first, the smaller the sooner."""
+        near = all({edit.site.own_place, str(edit.site.source)} & self._places for edit in change.edits)
+        return not near, change.cost
+
+    def _mending(self, tries: Iterable[Change]) -> Iterator[Repair]:
+        for number, change in enumerate(tries, start=1):
+            if self._effort.clock() > self._until:
+                return
+            self._effort.progress(f"what is missing: {count(number)} changes tried")
+            if self._mends(change):
+                yield Repair(change, f"nothing found in {', '.join(sorted(self._engines))} order with it")
+
+    def _mends(self, change: Change) -> bool:
+        """What shows a failure soonest is asked first."""
+        bench = self._bench
+        effort = replace(self._effort, max_seconds=max(0.1, self._until - self._effort.clock()))
+        if not _clean(bench.timed(change, effort)):
+            return False
+        for seed in self._failing:
+            if not _clean(bench.random(change, replace(effort, seeds=range(seed, seed + 1)))):
+                return False
+        if bench.small is not None and not _clean(bench.explored(change, effort)):
+            return False
+        return _clean(bench.random(change, effort))
+
+
+def _clean(said: Said) -> bool:
+    """It ran, and nothing was found."""
+    return bool(said.tries) and not said.findings
+
+
+def _to_system(module: Module) -> list[Edit]:
+    return strengthenings(module, ("sys",))
+
+
+def _to_gpu(module: Module) -> list[Edit]:
+    return strengthenings(module, ("gpu",))
+
+
+_STRONGER = {("sys",): _to_system, ("gpu",): _to_gpu}

@@ -1,0 +1,116 @@
+"""The three ways to try a scenario without a GPU, cheapest first: in timing order, in random orders, in every order.
+
+Each stops where it has been told enough; must not judge over all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+
+from pcietool.check.running import findings
+from pcietool.check.running.findings import Finding, Said
+from pcietool.check.running.play import Played, Stage
+from pcietool.check.running.sources import Built, Sources
+from pcietool.check.scenario import Described
+from pcietool.errors import PcietoolError, ScenarioError
+from pcietool.machines.base import Machine
+from pcietool.units import count
+
+Progress = Callable[[str], None]
+ENOUGH_HANGS = 3
+"""Of random order: each may cost seconds, and says the same."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How hard to try. `first`: a finding is enough; else all seeds are tried, so that it is known how often."""
+
+    seeds: range
+    deadline_s: float = 0.05
+    max_seconds: float = inf
+    """Of each engine, by the wall clock."""
+    max_states: int = 1_000_000
+    tear: bool = False
+    first: bool = False
+    progress: Progress = lambda text: None
+    clock: Callable[[], float] = time.monotonic
+
+
+def timed(
+    machine: Machine, described: Described, sources: Sources, effort: Effort, edits: Mapping[Built, str] | None = None
+) -> Said:
+    """One run with the machine's latencies."""
+    said = Said("timing", described.size.label, 1)
+    stage = Stage(machine, described, sources, edits)
+    try:
+        played = stage.play(effort.deadline_s)
+    finally:
+        stage.free()
+    said.findings = _found("timing", played, sources)
+    said.elapsed_ns = played.elapsed_ns if played.finished else None
+    said.not_covered = _left_out(played)
+    return said
+
+
+def in_random_orders(
+    machine: Machine, described: Described, sources: Sources, effort: Effort, edits: Mapping[Built, str] | None = None
+) -> Said:
+    """A run for each seed, with memory as weak as PTX allows and ranks that start late."""
+    said = Said("random", described.size.label)
+    until = effort.clock() + effort.max_seconds
+    by_place: dict[tuple[object, ...], Finding] = {}
+    hangs = 0
+    for seed in effort.seeds:
+        if effort.clock() > until:
+            said.not_covered.append(
+                f"{said.tries} of {len(effort.seeds)} seeds in {effort.max_seconds:g} s (--max-seconds)"
+            )
+            break
+        random = machine.in_random_order(seed, tear=effort.tear)
+        assert random is not None
+        with random:
+            played = Stage(random, described, sources, edits).play(effort.deadline_s)
+        said.tries += 1
+        said.not_covered = list(dict.fromkeys([*said.not_covered, *_left_out(played)]))
+        for one in _found("random", played, sources, seed):
+            key = (one.kind, *one.places)
+            before = by_place.get(key)
+            by_place[key] = replace(before, times=before.times + 1) if before else one
+        hangs += not played.finished
+        if hangs == ENOUGH_HANGS or (effort.first and any(one.matters for one in by_place.values())):
+            break
+        effort.progress(f"random order: {said.tries} of {len(effort.seeds)} seeds")
+    said.findings = list(by_place.values())
+    return said
+
+
+def _found(engine: findings.Engine, played: Played, sources: Sources, seed: int | None = None) -> list[Finding]:
+    name = sources.as_written
+    found = [findings.hang(engine, outcome.hang, name, seed) for outcome in played.outcomes if outcome.hang]
+    if played.wrong:
+        found.append(findings.wrong(engine, played.wrong, seed))
+    pairs = (pair for outcome in played.outcomes for pair in outcome.unordered)
+    return found + [findings.race(engine, pair, name, seed) for pair in pairs]
+
+
+def _left_out(played: Played) -> list[str]:
+    return list(dict.fromkeys(text for outcome in played.outcomes for text in outcome.not_emulated))
+
+
+def safely(run: Callable[[], Said], engine: findings.Engine, size: str) -> Said:
+    """What an engine refuses is not covered; that is said, and ends nothing. A broken scenario ends everything."""
+    try:
+        return run()
+    except ScenarioError:
+        raise
+    except PcietoolError as error:
+        return Said(engine, size, not_covered=[f"{engine}: {error}"])
+
+
+def tried(said: Said) -> str:
+    """Such as "200 seeds"."""
+    unit = {"timing": "run", "random": "seed", "explore": "state", "cuda": "run"}[said.engine]
+    return f"{count(said.tries)} {unit}{'' if said.tries == 1 else 's'}"

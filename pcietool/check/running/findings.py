@@ -1,0 +1,114 @@
+"""What an engine says of a scenario: what it found, by kind, and what it did not look at.
+
+Plain data; must not run anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pcietool.check.running.witness import Step, place, step
+from pcietool.contract.outcomes import EFFECTS, BlockedThread, Hang, UnorderedAccess
+
+Kind = Literal["HANG", "WRONG DATA", "RACE"]
+KINDS: tuple[Kind, ...] = ("HANG", "WRONG DATA", "RACE")
+"""Gravest first."""
+Engine = Literal["timing", "random", "explore", "cuda"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong. `text`: one line; `witness`: how it comes about; `places`: "file:line", gravest
+    first."""
+
+    kind: Kind
+    engine: Engine
+    text: str
+    witness: tuple[Step, ...] = ()
+    places: tuple[str, ...] = ()
+    seed: int | None = None
+    times: int = 1
+    """In so many of the tries."""
+    matters: bool = True
+    """Of a race: a value depended on it."""
+
+
+@dataclass
+class Said:
+    """What one engine says at one size."""
+
+    engine: Engine
+    size: str
+    tries: int = 0
+    """Runs in random order, states of an exploration."""
+    findings: list[Finding] = field(default_factory=list)
+    not_covered: list[str] = field(default_factory=list)
+    """What this engine did not look at, in words."""
+    elapsed_ns: float | None = None
+    """GPU time of one run, where the engine has a clock."""
+
+    @property
+    def proved(self) -> bool:
+        """Every execution was looked at, and none is wrong."""
+        return self.engine == "explore" and not self.findings and not self.not_covered
+
+
+def worst(findings: Iterable[Finding]) -> Finding | None:
+    """The gravest: by kind, then the one that was seen most often."""
+    return min(findings, key=lambda one: (not one.matters, KINDS.index(one.kind), -one.times), default=None)
+
+
+Rewrite = Callable[[str], str]
+"""From an engine's text to one with places as the kernel's author knows them."""
+
+
+def hang(engine: Engine, found: Hang, as_written: Rewrite, seed: int | None = None) -> Finding:
+    """Of a round that did not end: who waits where, and for what."""
+    threads = (*found.proof, *found.running)
+    waits = [_wait(one, as_written) for one in threads] or [
+        Step(one.rank, f"block {one.block} thread {one.thread}", "", str(one)) for one in found.records
+    ]
+    first = f"{waits[0].who} of rank {waits[0].rank} at {waits[0].at}: {waits[0].does}" if waits else ""
+    if found.proof:
+        text = (
+            f"{len(found.proof)} thread{'s wait' if len(found.proof) > 1 else ' waits'} for what never comes: {first}"
+        )
+    elif found.running:
+        text = f"still running at the deadline: {first}"
+    else:
+        text = f"did not end in time ({found.limit}){': ' * bool(first)}{first}"
+    return Finding("HANG", engine, text, tuple(waits), tuple(dict.fromkeys(one.at for one in waits if one.at)), seed)
+
+
+def _wait(one: BlockedThread, as_written: Rewrite) -> Step:
+    value = "" if one.value is None else f" is {one.value}"
+    writer = "" if one.value is None else f", written by {one.last_writer or 'nobody'}"
+    who = f"block {one.block} thread {one.thread}"
+    return Step(one.device, who, place(as_written(one.source)), f"waits: {one.address}{value}{writer}")
+
+
+def wrong(engine: Engine, said: Sequence[object], seed: int | None = None, execution: tuple[Step, ...] = ()) -> Finding:
+    """Of an expectation that does not hold, at the end of an execution if that is known."""
+    lines = list(map(str, said))
+    more = f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    witness = (*execution, *(Step(None, "", "", line) for line in lines))
+    return Finding("WRONG DATA", engine, lines[0] + more, witness, (), seed)
+
+
+def race(engine: Engine, pair: UnorderedAccess, as_written: Rewrite, seed: int | None = None) -> Finding:
+    """Of two accesses that nothing orders."""
+    source, by_source = as_written(pair.source), as_written(pair.by_source)
+    here, there = place(source), place(by_source)
+    does = "reads" if pair.kind == "read" else "overwrites"
+    text = f"{pair.address}: {here} (rank {pair.device}) {does} it, and nothing orders that after {there} ({pair.by})"
+    witness = (
+        step(f"{pair.by}: {by_source}"),
+        step(f"GPU {pair.device} block {pair.block} thread {pair.thread}: {source}"),
+        Step(None, "", "", f"{EFFECTS[pair.effect]}; {pair.count} times in this run"),
+        *([Step(None, "", "", f"would order them: {pair.mend}")] if pair.mend else []),
+    )
+    return Finding(
+        "RACE", engine, text, witness, tuple(dict.fromkeys((here, there))), seed, matters=pair.effect != "none"
+    )

@@ -1,0 +1,32 @@
+"""`pcietool check`: parse, call, render."""
+
+from __future__ import annotations
+
+from pcietool.cli.command import Asked, command
+from pcietool.errors import ExitCode
+from pcietool.report.columns import Column
+from pcietool.units import micros
+
+COLUMNS = (
+    Column("engine", "order"),
+    Column("size", "size"),
+    Column("tried", "tried"),
+    Column("elapsed_us", "µs", micros),
+    Column("says", "found"),
+)
+
+
+@command("check")
+def check(asked: Asked) -> ExitCode:
+    """Whether a kernel of your own hangs, tears or loses data, and which fence it needs or lacks.
+
+    A scenario says how kernels are launched and what has to come of it. They are run in timing order, in random order
+    by seed, and at a small size in every order that PTX allows; then with each ordering weakened, or, where something
+    is wrong, with more order, until it is right. docs/check.md leads from a kernel to a verdict.
+    """
+    from pcietool.cli.session import run_probe
+    from pcietool.probes import PROBES
+    from pcietool.report.check import print_scenarios
+
+    config = asked.config(PROBES.config(asked.command))
+    return run_probe(asked.command, config, COLUMNS, asked.common, more=print_scenarios)

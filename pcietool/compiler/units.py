@@ -1,0 +1,73 @@
+"""Compiles what people bring: CUDA C++ with its own includes, macros and template entries; PTX is taken as it is.
+
+Once for the same unit and architecture in this process. Must not load or run anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from pcietool.compiler.compile import Compiled, compiled, real_architecture
+from pcietool.compiler.library import nvrtc_info
+from pcietool.compiler.unit import Unit
+from pcietool.errors import CompileError
+
+_ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
+_known: dict[tuple[object, ...], Compiled] = {}
+
+
+def compile_unit(unit: Unit, architecture: str | tuple[int, int]) -> Compiled:
+    """Raises CompileError: what `compile_source` raises, and an entry that is not there, with those that are."""
+    target = real_architecture(architecture)
+    key = (*unit.key(), target)
+    if key not in _known:
+        _known[key] = _compiled(unit, target)
+    return _known[key]
+
+
+def _compiled(unit: Unit, target: str) -> Compiled:
+    if unit.language == "ptx":
+        found = Compiled(unit.text, b"", target, "", nvrtc_info())
+    else:
+        folders = [*([unit.folder] if unit.folder else []), *unit.include]
+        options = [f"--std={unit.std}", "-default-device", "-lineinfo"]
+        options += [f"-I{folder}" for folder in folders]
+        options += [f"-D{name}={value}" for name, value in unit.define.items()]
+        expressions = [entry for entry in unit.entries if not _is_plain(entry)]
+        found = compiled(unit.text, unit.name, target, options, expressions)
+    names = _ENTRY.findall(found.ptx)
+    entries = {entry: found.entries.get(entry) or _entry(unit, entry, names) for entry in unit.entries}
+    return Compiled(found.ptx, found.cubin, target, found.log, found.nvrtc, entries)
+
+
+def _is_plain(entry: str) -> bool:
+    """Without namespace or template arguments: found by its name in the PTX, extern "C" or not."""
+    return entry.isidentifier()
+
+
+def _entry(unit: Unit, entry: str, names: Collection[str]) -> str:
+    """The kernel's name in the PTX. Raises CompileError, naming those that there are."""
+    found = [name for name in names if entry in (name, plain_name(name))]
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(sorted({plain_name(name) for name in names})) or "none"
+    if found:
+        raise CompileError(
+            f"{unit.name} has {len(found)} kernels called {entry}; name one by its PTX name: {', '.join(found)}"
+        )
+    hint = "" if names else ' (a template needs its arguments: entry="name<float>")'
+    raise CompileError(f"{unit.name} has no kernel {entry!r}; it has {there}{hint}")
+
+
+def plain_name(name: str) -> str:
+    """ "_ZN2ns4pushIfEEvPT_" -> "ns::push"; anything else as it is."""
+    found = re.match(r"_ZN?K?(?=\d)", name)
+    if found is None:
+        return name
+    parts, rest = [], name[found.end() :]
+    while length := re.match(r"\d+", rest):
+        end = length.end() + int(length[0])
+        parts.append(rest[length.end() : end])
+        rest = rest[end:] if found[0].startswith("_ZN") else ""
+    return "::".join(parts)

@@ -1,0 +1,75 @@
+"""What counts as one step weaker, and as stronger, instruction by instruction."""
+
+import pytest
+
+from pcietool.check.changing.edits import Edit
+from pcietool.check.changing.strengthen import strengthenings
+from pcietool.check.changing.weaken import weakenings
+from tests.check.checking import forms_after, module_of
+
+
+@pytest.mark.parametrize(
+    ("instruction", "weaker"),
+    [
+        ("st.release.sys.global.u32 [%0], 1;", {"st.relaxed.sys.global.u32", "st.release.gpu.global.u32"}),
+        ("st.relaxed.gpu.global.u32 [%0], 1;", {"st.global.u32", "st.relaxed.cta.global.u32"}),
+        ("st.volatile.global.u32 [%0], 1;", {"st.global.u32"}),
+        ("st.global.u32 [%0], 1;", set()),
+        (
+            "red.release.gpu.global.add.u32 [%0], 1;",
+            {"red.relaxed.gpu.global.add.u32", "red.release.cta.global.add.u32"},
+        ),
+        ("fence.acq_rel.cta;", {""}),
+        ("fence.acq_rel.gpu;", {"", "fence.acq_rel.cta"}),
+        ("fence.sc.gpu;", {"", "fence.sc.cta", "fence.acq_rel.gpu"}),
+        ("membar.sys;", {"", "fence.sc.gpu"}),
+        ("fence.proxy.async;", {""}),
+        ("bar.sync 0;", {""}),
+        ("bar.warp.sync 0xffffffff;", {""}),
+    ],
+)
+def test_an_ordering_is_weakened_by_one_step(instruction: str, weaker: set[str]) -> None:
+    _, module = module_of(f'asm volatile("{instruction}" :: "l"(a) : "memory");')
+    assert {edit.form for edit in weakenings(module)} == weaker
+
+
+def test_both_halves_of_acq_rel_are_asked_for() -> None:
+    body = 'u32 r; asm volatile("atom.acq_rel.sys.global.add.u32 %0, [%1], 1;" : "=r"(r) : "l"(a) : "memory"); *b = r;'
+    _, module = module_of(body)
+    assert [edit.about for edit in weakenings(module)] == [
+        "acq_rel -> acquire",
+        "acq_rel -> release",
+        "system scope -> GPU scope",
+    ]
+
+
+def test_copies_of_one_line_are_changed_together_and_calls_apart() -> None:
+    unrolled = "#pragma unroll\nfor (int i = 0; i < 3; ++i) store_release_sys(a + i, 2);"
+    ptx, module = module_of(f"store_release_sys(a, 1);\nstore_release_sys(b, 1);\n{unrolled}")
+    relaxed = [edit for edit in weakenings(module) if edit.about == "release -> relaxed"]
+    assert [edit.site.own_place for edit in relaxed] == ["k.cu:3", "k.cu:4", "k.cu:6"]
+    assert [len(edit.site.copies) for edit in relaxed] == [1, 1, 3]
+    after = forms_after(ptx, relaxed[2])
+    assert (after.count("st.relaxed.sys.global.u32"), after.count("st.release.sys.global.u32")) == (3, 2)
+
+
+def test_a_predicated_instruction_keeps_its_predicate() -> None:
+    guarded = "{ .reg .pred p; setp.eq.u64 p, %0, 0; @!p st.release.sys.global.u32 [%0], 1; }"
+    ptx, module = module_of(f'asm volatile("{guarded}" :: "l"(a) : "memory");')
+    relaxed = next(edit for edit in weakenings(module) if edit.about == "release -> relaxed")
+    assert relaxed.of("@!p st.release.sys.global.u32 [%rd1], 1") == "@!p st.relaxed.sys.global.u32 [%rd1], 1"
+    assert "st.relaxed.sys.global.u32" in forms_after(ptx, relaxed)
+
+
+def test_a_weak_load_may_become_an_acquire_or_have_a_fence_or_barrier_beside_it() -> None:
+    ptx, module = module_of("*b = *a;")
+    found = [edit for edit in strengthenings(module, ("sys",)) if edit.site.instruction.form.startswith("ld.global")]
+    assert {edit.form or edit.before or edit.after for edit in found} == {
+        "ld.acquire.sys.global.u32",
+        "bar.sync 0",
+        "bar.warp.sync 0xffffffff",
+        "fence.acq_rel.sys",
+    }
+    assert [edit.cost for edit in found] == sorted(edit.cost for edit in found)
+    for edit in found:
+        assert forms_after(ptx, edit) != forms_after(ptx, Edit(edit.site, "the same"))

@@ -1,0 +1,155 @@
+"""Each verdict of check: a kernel that must get it, and the mended one that must not."""
+
+import pytest
+
+from pcietool.check import Scenario, World, scenario
+from pcietool.contract.results import Status
+from tests.check.checking import checked, kernel, one, word
+
+PUSH = """
+    for (u32 i = threadIdx.x; i < words; i += blockDim.x) peer_box[i] = rank * 100 + i;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        STORE(peer_flag, 1);
+        while (LOAD(flag) != 1);
+    }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < words; i += blockDim.x) out[i] = box[i];
+"""
+PARAMETERS = "u32* box, u32* flag, u32* peer_box, u32* peer_flag, u32* out, u32 rank, u32 words"
+
+
+def pushing(store: str = "store_release_sys", load: str = "load_acquire_sys", of: str = "") -> Scenario:
+    """Each rank writes to the next one, and reads what was written to it."""
+    what = kernel((of or PUSH).replace("STORE", store).replace("LOAD", load), PARAMETERS)
+
+    @scenario(what, ranks=2, block=32, small={"block": 1, "words": 2})
+    def push(w: World, words: int = 32) -> None:
+        box, flag, out = w.each("box", "u4", words), w.each("flag", "u4"), w.each("out", "u4", words)
+        n = len(w.ranks)
+        w.launch(lambda r: [box[r], flag[r], box[(r + 1) % n], flag[(r + 1) % n], out[r], r, words])
+        w.expect(out, lambda r: [(r - 1) % n * 100 + i for i in range(words)])
+
+    return push
+
+
+def test_a_right_kernel_passes_and_each_of_its_orderings_is_needed() -> None:
+    result = checked(pushing())
+    assert (result.status, word(result)) == (Status.PASS, "PASS")
+    assert "every execution at 2 ranks x 1 block x 1 threads, words=2 is right" in result.verdict
+    orderings = {(one["at"], one["change"]): one["is"] for one in result.details["orderings"]}
+    assert orderings == {
+        ("k.cu:5", "without the block barrier"): "needed",
+        ("k.cu:7", "release -> relaxed"): "needed",
+        ("k.cu:7", "system scope -> GPU scope"): "needed",
+        ("k.cu:8", "acquire -> relaxed"): "needed",
+        ("k.cu:8", "system scope -> GPU scope"): "needed",
+        ("k.cu:10", "without the block barrier"): "needed",
+    }
+
+
+def test_a_fence_that_nothing_needs_is_redundant() -> None:
+    of = PUSH.replace("STORE(peer_flag, 1);", "STORE(peer_flag, 1); __threadfence_system();")
+    orderings = {(one["at"], one["change"]): one["is"] for one in checked(pushing(of=of)).details["orderings"]}
+    assert orderings["k.cu:7", "without the fence"] == "redundant"
+    assert orderings["k.cu:7", "release -> relaxed"] == "needed"
+
+
+@pytest.mark.parametrize(
+    ("store", "load", "mended"),
+    [
+        ("store_relaxed_sys", "load_acquire_sys", {"k.cu:7": "st.release.sys"}),
+        ("store_release_sys", "load_relaxed_sys", {"k.cu:8": "ld.acquire.sys"}),
+        ("store_relaxed_sys", "load_relaxed_sys", {"k.cu:7": "st.release.sys", "k.cu:8": "ld.acquire.sys"}),
+        ("store_release_gpu", "load_acquire_sys", {"k.cu:7": "system scope"}),
+    ],
+)
+def test_what_is_missing_is_named_line_by_line(store: str, load: str, mended: dict[str, str]) -> None:
+    result = checked(pushing(store, load))
+    assert (result.status, word(result)) == (Status.FAIL, "WRONG DATA")
+    edits = result.details["repair"]["edits"]
+    assert {edit["at"] for edit in edits} == set(mended)
+    assert all(mended[edit["at"]] in edit["change"] for edit in edits)
+
+
+def test_wrong_data_comes_with_an_execution_by_source_line_and_rank() -> None:
+    result = checked(pushing(load="load_relaxed_sys"))
+    witness = next(one for one in result.details["findings"] if one["engine"] == "explore")["witness"]
+    old = next(step for step in witness if "-> 0 (initial value, though a later store exists)" in step["does"])
+    assert old["at"] == "k.cu:11"
+    assert result.details["lines"]["k.cu:11"].startswith("for (u32 i = threadIdx.x;")
+    assert {step["rank"] for step in witness} == {0, 1, None}
+
+
+def test_a_wait_for_what_nobody_signals_is_a_hang() -> None:
+    def waits(w: World) -> None:
+        flag, out = w.each("flag", "u4"), w.each("out", "u4")
+        w.launch(lambda r: [flag[r], out[r]])
+        w.expect(out, 1)
+
+    result = checked(one(kernel("while (load_acquire_sys(a) != 1); *b = 1;", "u32* a, u32* b"), waits))
+    assert (result.status, word(result)) == (Status.HANG, "HANG")
+    assert "k.cu:3" in result.verdict
+    assert result.details["repair"] is None
+
+
+def test_a_race_without_wrong_data_is_a_race() -> None:
+    def both(w: World) -> None:
+        a = w.one("a", "u4")
+        w.launch([a], grid=2)
+        w.expect(a, 7)
+
+    result = checked(one(kernel("*a = 7;", "u32* a"), both))
+    assert word(result) == "RACE"
+    assert "k.cu:3" in result.verdict
+    alone = one(kernel("if (blockIdx.x == 0) *a = 7;", "u32* a"), both)
+    assert word(checked(alone)) == "PASS"
+
+
+def test_what_was_not_explored_is_not_proved() -> None:
+    result = checked(pushing(), engine="timing,random", quick=True)
+    assert (result.status, word(result)) == (Status.WARN, "NOT PROVED")
+    assert "explore was not run" in result.verdict
+    result = checked(pushing(), max_states=10, quick=True)
+    assert word(result) == "NOT PROVED"
+    assert "not every execution was looked at" in result.verdict
+
+
+def test_an_expectation_that_holds_before_anything_runs_proves_nothing() -> None:
+    def nothing(w: World) -> None:
+        a = w.one("a", "u4")
+        w.launch([a])
+        w.expect(a, 0)
+
+    result = checked(one(kernel("if (*a) *a = 0;", "u32* a"), nothing))
+    assert word(result) == "NOT PROVED"
+    assert "is true before any kernel runs" in result.verdict
+
+
+def test_a_seed_is_replayed_alone() -> None:
+    found = checked(pushing(load="load_relaxed_sys"), quick=True).details["findings"]
+    seed = next(one["seed"] for one in found if (one["kind"], one["engine"]) == ("WRONG DATA", "random"))
+    again = checked(pushing(load="load_relaxed_sys"), replay=seed)
+    assert [row["tried"] for row in again.rows] == ["1 seed"]
+    assert word(again) == "WRONG DATA"
+    assert "repair" not in again.details
+
+
+def test_what_the_verdict_rests_on_is_said() -> None:
+    said = {one["about"]: one for one in checked(pushing(), quick=True).details["assumptions"]}
+    assert said["atomics on another rank's memory (pcie)"]["value"].startswith("a read, then a write")
+    assert said["vectors in peer memory"]["source"].startswith("assumed")
+    torn = {one["about"]: one for one in checked(pushing(), quick=True, tear=True).details["assumptions"]}
+    assert torn["vectors"] == {"about": "vectors", "value": "each element for itself", "source": "--tear"}
+
+
+def test_a_kernel_that_the_emulator_does_not_know_is_not_covered() -> None:
+    def nothing(w: World) -> None:
+        a = w.one("a", "u4")
+        w.launch([a])
+        w.expect(a, 1)
+
+    unknown = kernel('asm volatile("discard.global.L2 [%0], 128;" :: "l"(a)); *a = 1;', "u32* a")
+    result = checked(one(unknown, nothing))
+    assert word(result) == "NOT PROVED"
+    assert "does not know" in result.verdict
