@@ -41,6 +41,8 @@ class Poll:
     carried: tuple[str, ...]
     """Registers that decide, beside what the loads of a turn return, where the turn leads. Two turns that begin here
     with the same values there, and see the same, are the same, but for timers and what counts turns."""
+    counts: bool
+    """Does it matter behind the loop how many turns it took?"""
     alone: bool
     """Is it all that the loop looks at?"""
 
@@ -50,9 +52,9 @@ class Op:
     """One memory or synchronisation instruction.
 
     `size` bytes an element, `count` elements. `scope` is one of SCOPES. `poll` numbers the wait loop that a load
-    belongs to (None: not polled), `carried` the variables of its thread that decide where a turn of that loop leads,
-    `alone` that the loop looks at nothing else. `returns`: somebody reads the result. `modify(old, b, c)` is an RMW's
-    new value.
+    belongs to (None: not polled), `carried` the variables of its thread that decide where a turn of that loop leads;
+    the loop `counts` its turns, `alone`: it looks at nothing else. `returns`: somebody reads the result.
+    `modify(old, b, c)` is an RMW's new value.
     """
 
     code: int
@@ -65,6 +67,7 @@ class Op:
     scope: int = 2
     poll: int | None = None
     carried: tuple[str, ...] = ()
+    counts: bool = False
     alone: bool = True
     returns: bool = False
     modify: Callable[[int, int, int], int] | None = None

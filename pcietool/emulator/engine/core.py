@@ -15,7 +15,7 @@ from pcietool.emulator.engine.events import Event, EventQueue
 from pcietool.emulator.engine.threads import BLOCKED, Parked, Thread
 from pcietool.emulator.fabric.fabric import Fabric
 from pcietool.emulator.memory import Memory
-from pcietool.emulator.ops import Stamp, Write
+from pcietool.emulator.ops import Code, Stamp, Write
 from pcietool.emulator.order.timing_order import TimingOrder
 from pcietool.errors import EmulationError
 
@@ -165,10 +165,29 @@ class Core(EventQueue):
         way = self.half_l2 if home == device else self.fabric.routes[device, home].read_latency
         served = parked.at + way
         if served < time and parked.period > 0:
-            served += ceil((time - served) / parked.period) * parked.period
+            turns = ceil((time - served) / parked.period)
+            served += turns * parked.period
+            if op.counts and time < thread.block.deadline_ns and not self._count(thread, turns):
+                return
         served = max(time, served - (parked.at - asked))
         thread.polls[request] = (value, served - way, op, place)
         self.at(served, sample, (thread, request), place)
+
+    def _count(self, thread: Thread, turns: int) -> bool:
+        """Has the thread take the turns of its wait loop that were left out, with what it saw all the while, since it
+        counts them. False if it asks for something else on the way, and goes on from there."""
+        first = request = thread.pending[0]
+        while turns:
+            if request in thread.polls:
+                answer = thread.polls[request][0]
+            elif request[0].code in (Code.SLEEP, Code.WORK):
+                answer = None
+            else:
+                self.serve(thread, request)
+                return False
+            request = thread.send(answer)
+            turns -= request == first
+        return True
 
     def parked_threads(self) -> dict[Thread, Parked]:
         """One parked poll of each thread that has any."""

@@ -161,6 +161,8 @@ class PtxThreads:
             **self._access(thread, op, address, state),
             wait_loops=loops if poll is None else frozenset({poll}),
             poll=poll,
+            carried=state.carried,
+            counts=poll is not None and op.counts,
             coherent=not op.instruction.has("nc"),
         )
 

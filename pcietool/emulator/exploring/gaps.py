@@ -14,6 +14,7 @@ from typing import Any
 from pcietool.emulator.exploring.dependence import Dependence
 from pcietool.emulator.exploring.explored_threads import PtxThreads
 from pcietool.emulator.exploring.replay import PtxState
+from pcietool.emulator.translate.polls import has_own_timers
 from pcietool.litmus.gaps import LOAD_BUFFERING, RACING_RMWS, RACING_WRITES, STORES_IN_LOOPS
 from pcietool.litmus.model.requests import Access, Fence, Load, Rmw, Store
 from pcietool.litmus.model.search import Search
@@ -23,6 +24,8 @@ from pcietool.litmus.text.program import Scope
 from pcietool.ptx.model import Instruction
 
 OVERLAP = "launches that overlap"
+COUNTED_TURNS = "turns of wait loops that are counted"
+OWN_TIMERS = "timers of a kernel's own"
 MOST_STEPS = 200_000
 """That a search for load buffering may take; who needs more has the gap."""
 
@@ -32,11 +35,16 @@ def gaps(threads: PtxThreads, model: Model, found: Search) -> list[str]:
     near = set(_races(model, found.all_states()))
     if any(launch.overlaps for launch in threads.launches):
         near.add(OVERLAP)
+    if any(isinstance(state.request, Load) and state.request.counts for _, state in threads.known):
+        near.add(COUNTED_TURNS)
     if any(map(_stores_in_a_loop, _accessing(threads, Store))):
         near.add(STORES_IN_LOOPS)
     if _Buffering(threads).is_possible():
         near.add(LOAD_BUFFERING)
-    return [name for name in (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS, STORES_IN_LOOPS, OVERLAP) if name in near]
+    if any(map(has_own_timers, {id(one.spec.lowered): one.spec.lowered.function for one in threads.launches}.values())):
+        near.add(OWN_TIMERS)
+    names = (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS, STORES_IN_LOOPS, OVERLAP, COUNTED_TURNS, OWN_TIMERS)
+    return [name for name in names if name in near]
 
 
 # -- writes that nothing orders ---------------------------------------------------------------------------------------

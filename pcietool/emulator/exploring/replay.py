@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pcietool.emulator.engine.threads import GridSpec
-from pcietool.emulator.ops import Code
+from pcietool.emulator.ops import Code, Op
 from pcietool.emulator.translate import polls
 from pcietool.emulator.translate.isa import registers_written
 from pcietool.emulator.translate.liveness import live_after
@@ -75,13 +75,14 @@ class ExploredThread:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class PtxState(ProgramState):
-    """`asked` is what the generator yielded, None at its end and before its start. `phase` counts
-    block-wide barriers."""
+    """`asked` is what the generator yielded, None at its end and before its start. `phase` counts block-wide barriers;
+    `carried`: what decides where a turn of a wait loop leads from here."""
 
     asked: tuple[Any, ...] | None
     sent: Sent | None
     phase: int
     waits_for_time: bool = False
+    carried: tuple[Any, ...] = ()
 
 
 class Replay:
@@ -168,6 +169,12 @@ class Replay:
         live = self._threads[thread].facts.live[id(asked[0].instruction)]
         return thread, frame.f_lasti, phase, asked[1:], *(values[name] for name in live)
 
+    def _carried(self, thread: int, asked: tuple[Any, ...] | None) -> tuple[Any, ...]:
+        """What the thread that has asked this carries from turn to turn of a wait loop."""
+        op: Op | None = asked[0] if asked else None
+        frame = self._running[thread][1].gi_frame if op and op.carried else None
+        return tuple(frame.f_locals[name] for name in op.carried) if op and frame else ()
+
     def _interned(
         self,
         key: tuple[Any, ...],
@@ -181,6 +188,7 @@ class Replay:
         if state is None:
             thread, position = key[:2]
             state = PtxState(None, position, asked=asked, sent=sent, phase=phase, waits_for_time=waits_for_time)
+            state.carried = self._carried(thread, asked)
             self._on_new(thread, state)
             self._states[key] = state
         return state

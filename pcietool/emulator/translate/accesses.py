@@ -139,6 +139,7 @@ class _Access:
             scope=scope_of(i, "sys"),
             poll=poll and poll.loop,
             carried=tuple(map(t.register, poll.carried)) if poll else (),
+            counts=poll is not None and poll.counts,
             alone=poll is None or poll.alone,
             returns=returns,
             coherent=not is_non_coherent(i),

@@ -48,10 +48,13 @@ class Access(Request):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Load(Access):
-    """`poll`: number of the wait loop that its value can only end, or have look again. One that is not `coherent` may
-    return whatever its locations have ever held."""
+    """`poll`: number of the wait loop that its value can only end, or have look again; `carried`: what else decides
+    where a turn of that loop leads from here; `counts`: how many turns it takes makes a difference later. One that is
+    not `coherent` may return whatever its locations have ever held."""
 
     poll: int | None = None
+    carried: Hashable = None
+    counts: bool = False
     coherent: bool = True
 
 

@@ -5,6 +5,7 @@ Data only; how one state becomes the next stands in model.py.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from pcietool.litmus.model.requests import Barrier, ProgramState
@@ -55,11 +56,11 @@ Looks = tuple[tuple[tuple[tuple[int, ...], ...], tuple[int, ...]], ...]
 
 
 class Polled(NamedTuple):
-    """`past`: each look at one of its words, as (locations, what all words had then shown)."""
+    """`past`: each look at one of its words, as (locations, what the thread carried, what all words had then shown)."""
 
     loop: int
     latest: Looks
-    past: frozenset[tuple[tuple[tuple[int, ...], ...], Looks]]
+    past: frozenset[tuple[tuple[tuple[int, ...], ...], Hashable, Looks]]
 
 
 class Thread(NamedTuple):

@@ -116,30 +116,32 @@ class Model:
         return [self._accessed(state, index, load, one) for one in done]
 
     def _news(self, state: State, index: int, load: Load, possible: Iterator[Done]) -> Iterator[Done]:
-        """What a poll is worth following for: not for what it has seen before while the other words of its loop showed
-        what they show now, unless one of those has news; nor for looking again just so."""
+        """What a poll is worth following for: not for what it has seen before, carrying the same, while the other words
+        of its loop showed what they show now, unless one of those has news; nor for looking again just so."""
         before = state.threads[index]
         assert load.poll is not None
         polled = before.polled if before.polled and before.polled.loop == load.poll else Polled(load.poll, (), NOTHING)
         elsewhere = None
         for done in possible:
             latest = looked(polled.latest, load.moments, done.read)
-            if (load.moments, latest) in polled.past:
+            look = load.moments, load.carried, latest
+            if look in polled.past:
                 if elsewhere is None:
                     elsewhere = self._has_news_elsewhere(state, index, load, polled)
                 if not elsewhere:
                     continue
             elif done.thread is before:
                 following = self._after(index, before, load.returned(done.values), late=False).request
-                if isinstance(following, Load) and (following.poll, following.moments) == (load.poll, load.moments):
+                if isinstance(following, Load) and _asks_the_same(following, load):
                     continue
-            seen = Polled(load.poll, latest, polled.past | {(load.moments, latest)})
+            seen = Polled(load.poll, latest, polled.past | {look})
             yield done._replace(thread=done.thread._replace(polled=seen))
 
     def _has_news_elsewhere(self, state: State, index: int, load: Load, polled: Polled) -> bool:
         floor = state.threads[index].floor
+        past = {(moments, latest) for moments, _, latest in polled.past}
         return any(
-            (moments, looked(polled.latest, moments, messages)) not in polled.past
+            (moments, looked(polled.latest, moments, messages)) not in past
             for moments, _ in polled.latest
             if moments != load.moments
             for messages in self.accesses.choices(state.orders, floor, moments)
@@ -242,6 +244,10 @@ class Model:
 def _goes_forward(before: Thread, step: Step) -> bool:
     after = step.state.threads[step.thread]
     return after.waits or after.at.position > before.at.position
+
+
+def _asks_the_same(one: Load, other: Load) -> bool:
+    return (one.poll, one.moments, one.carried) == (other.poll, other.moments, other.carried)
 
 
 def looked(latest: Looks, moments: tuple[tuple[int, ...], ...], messages: tuple[int, ...]) -> Looks:

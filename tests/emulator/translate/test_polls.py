@@ -7,6 +7,7 @@ from pcietool.data import kernel_source
 from pcietool.emulator.translate.polls import wait_loops
 from pcietool.machines.base import Launch, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.ptx.model import Register
 from pcietool.ptx.parser import parse
 from tests.emulator.emulated_programs import ptx_program
 
@@ -117,16 +118,68 @@ COUNTED = """mov.u32 %r2, 0; A: ld.relaxed.sys.global.u32 %r1, [%a]; setp.ne.s32
 
 
 @pytest.mark.parametrize(
-    ("choice", "carried"),
-    [
-        ("selp.b32 %r2, %r3, %r2, %p1;", set()),
-        ("selp.b32 %r2, %r2, %r3, %p1;", set()),
-        ("setp.eq.s32 %p4, %r1, 5; selp.b32 %r2, %r3, %r2, %p4;", {"%r2"}),
-    ],
-    ids=["of the turns that it waits", "of the turn in which it leaves", "of the turns in which it saw a value"],
+    "choice",
+    ["mov.u32 %r2, %r3;", "selp.b32 %r2, %r3, %r2, %p1;", "setp.eq.s32 %p4, %r1, 5; selp.b32 %r2, %r3, %r2, %p4;"],
 )
-def test_a_count_of_turns_is_no_state_that_keeps_a_thread_awake(choice: str, carried: set[str]) -> None:
-    """What NVRTC makes of `while (word != wanted && ++look < LOOKS)`: the predicate of the wait chooses the count."""
+def test_a_count_that_may_end_the_wait_keeps_the_thread_awake(choice: str) -> None:
     function = ptx_program(COUNTED.replace("CHOICE", choice)).module.entries["k"]
     (poll,) = wait_loops(function).values()
-    assert set(poll.carried) & {"%r2", "%r3"} == carried
+    assert "%r2" in poll.carried
+
+
+def test_looks_between_two_looks_at_the_deadline_are_not_counted() -> None:
+    """The all-reduce looks 32 times before it looks at the time: it may be parked all the same."""
+    compiled = compile_source(
+        kernel_source("allreduce.cu"), name="allreduce.cu", architecture="sm_90", defines={"GPUS": 4}
+    )
+    function = parse(compiled.ptx).entries["allreduce_once"]
+    counts = {i.operands[0] for block in function.blocks for i in block.instructions if i.form == "add.s32"}
+    polls = wait_loops(function).values()
+    assert len(polls) == 2
+    assert not any(Register(name) in counts for poll in polls for name in poll.carried)
+
+
+RETURNS = 'extern "C" __global__ void k(Watch*, u32* box, u32* seen) {{ u32 got, i = 0, turns = 0; {} }}'
+LEAVES = {
+    "so many looks": "do got = load_relaxed_sys(box); while (got == 0 && ++i < 3); *seen = 1 + i;",
+    "a timer of its own": """const u64 began = timer_ns();
+        do { i = 0;
+        #pragma unroll 1
+        do got = load_relaxed_sys(box); while (got == 0 && ++i < 32);
+        } while (got == 0 && timer_ns() - began < 2000); *seen = 4;""",
+    "another word that it looks at less often": """do {
+        #pragma unroll 1
+        for (i = 0; i < 100 && load_relaxed_sys(box) == 0; ++i); } while (load_relaxed_sys(box + 1) != 0);
+        *seen = 4;""",
+}
+
+
+@pytest.mark.parametrize("leaves", LEAVES)
+def test_a_loop_that_something_else_may_end_is_left(emulated: EmulatedMachine, leaves: str) -> None:
+    """At its time, not at the deadline."""
+    box, seen = (emulated.alloc(on_device(0), 8, name) for name in ("box", "seen"))
+    kernel = emulated.load_text("k.cu", '#include "slots.cuh"\n' + RETURNS.format(LEAVES[leaves])).kernel("k")
+    outcome = emulated.run([Launch(0, kernel, 1, 1, (box, seen))], 0.01)
+    assert outcome.finished
+    assert outcome.elapsed_ns[0] < 1e6
+    assert int(seen.read("u4")[0]) == 4
+
+
+def test_turns_that_are_left_out_are_counted(emulated: EmulatedMachine) -> None:
+    """200 us in turns of 200 ns and a look."""
+    text = """#include "slots.cuh"
+    extern "C" __global__ void k(Watch*, u32* box, u32* seen) {
+        u32 turns = 0;
+        if (threadIdx.x == 1) {
+            for (u32 i = 0; i < 1000; ++i) __nanosleep(200);
+            store_relaxed_sys(box, 1);
+        } else {
+            while (load_relaxed_sys(box) == 0) { ++turns; __nanosleep(200); }
+            *seen = turns;
+        }
+    }"""
+    box, seen = (emulated.alloc(on_device(0), 4, name) for name in ("box", "seen"))
+    assert emulated.run([Launch(0, emulated.load_text("k.cu", text).kernel("k"), 1, 2, (box, seen))], 0.01).finished
+    factor, look = emulated.spec.gpu.nanosleep_factor.value, emulated.spec.gpu.l2_round_trip_ns.value
+    expected = 1000 * 200 * factor / (200 * factor + look)
+    assert int(seen.read("u4")[0]) == pytest.approx(expected, rel=0.05)
