@@ -72,7 +72,7 @@ def test_a_distribution_is_what_it_says(distribution: Distribution) -> None:
         "one-hot": np.unique(route(distribution, LOAD).experts).tolist() == [0],
         "all-to-one": counts[:, 0].sum() == rows,
         "none-to-one": counts[:, 0].sum() == 0 and counts.sum() == rows,
-        "one-row": counts.sum() == 1,
+        "one-row": counts.sum() == remote.sum() == counts[0, 3] == 1,
         "self-only": remote.sum() == 0 and counts.sum() == rows,
         "all-remote": remote.sum() == rows,
         "chunk-edges": sorted(counts[counts > 0]) == [63, 64, 65],

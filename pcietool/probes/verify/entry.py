@@ -101,7 +101,8 @@ class Entry(ABC):
 
     @abstractmethod
     def prepare(self, trial: Trial) -> None:
-        """Poisons and writes everything for one trial; applies its corruption of counts and routes."""
+        """Writes everything for the one trial that this entry is made for, and poisons what that leaves; applies its
+        corruption of counts and routes."""
 
     @abstractmethod
     def wrong_tables(self) -> Iterator[Finding]:

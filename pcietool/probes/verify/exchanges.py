@@ -41,8 +41,8 @@ class Signal(Entry):
         self._output_tables = memory.on_every_device(addresses, "outputs")
 
     def prepare(self, trial: Trial) -> None:
-        for buffer in (*self._landing, *self._outputs):
-            poison(buffer)
+        for output in self._outputs:
+            poison(output)
 
     def wrong_tables(self) -> Iterator[Finding]:
         return iter(())  # the kernel is given none

@@ -226,8 +226,8 @@ class EndToEnd(Dispatch):
         self.gates.prepare(Trial(trial.iterations))
         for elections in self._elections:
             elections.fill(0)
-        for buffer in (*self.returns, *self._sums):
-            poison(buffer)
+        for sums in self._sums:
+            poison(sums)
 
     def wrong_tables(self) -> Iterator[Finding]:
         yield from super().wrong_tables()

@@ -167,8 +167,6 @@ class Dispatch(Entry):
 
     def prepare(self, trial: Trial) -> None:
         self.tables.prepare(trial)
-        for landing in self.landing:
-            poison(landing)
 
     def wrong_tables(self) -> Iterator[Finding]:
         yield from self.tables.wrong(self.counted_routes, self.name)

@@ -11,6 +11,8 @@ from pcietool.machines.base import HOST, Buffer, Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.barrier.kernel import DIE, INJECTION, NO_INJECTION, RANKS
 from pcietool.probes.common.structs import struct_of
+from pcietool.protocol import watch
+from pcietool.protocol.watch import POLL_LIMIT
 
 ROUNDS = 6
 STRIDE = 128
@@ -90,6 +92,38 @@ def test_the_living_finish_and_prove_nothing(emulated: EmulatedMachine) -> None:
     outcome = barrier.run()
     assert outcome.finished
     assert all(state[1].read(np.uint32)[rank] == ROUNDS for rank, state in barrier.buffers.items())
+
+
+WAIT = """
+#include "slots.cuh"
+extern "C" __global__ void sleeps(u64 ns) {
+    const u64 begun = timer_ns();
+    while (timer_ns() - begun < ns) __nanosleep(1000000);
+}
+extern "C" __global__ void waits(Watch* watch, u32* slot) {
+    wait_slot<AcquireSys>(slot, 9, deadline_from(watch), 0, 1, 2, 5);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("poll_limit", "at_least_ns", "below_ns"), [(POLL_LIMIT, 1e8, 1.1e8), (64, 0, 1e6)], ids=["deadline", "poll limit"]
+)
+def test_a_wait_ends_by_its_deadline_or_its_poll_limit(
+    emulated: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, poll_limit: int, at_least_ns: float, below_ns: float
+) -> None:
+    """Time counts from the entry of the kernel, which here starts 50 ms after the round; the limit is for a timer that
+    stands still."""
+    monkeypatch.setattr(watch, "POLL_LIMIT", poll_limit)
+    program = emulated.load_text("waits.cu", WAIT)
+    slot = emulated.alloc(on_device(0), STRIDE, "slot")
+    slot.write(np.full(1, 3, np.uint32))
+    sleeps = Launch(0, program.kernel("sleeps"), 1, 1, (50_000_000,))
+    hang = emulated.run([sleeps, Launch(0, program.kernel("waits"), 1, 1, (slot,))], 0.1).hang
+    assert hang is not None
+    (record,) = hang.records
+    assert (record.reason, record.row, record.col, record.wanted, record.got) == ("deadline", 1, 2, 9, 3)
+    assert at_least_ns <= record.since_entry_ns < below_ns
 
 
 HALF = 100 * 1024  # bytes of shared memory: two blocks an SM

@@ -1,10 +1,11 @@
 """What a hang advises, from what the waits saw."""
 
+from dataclasses import asdict, replace
 from typing import Literal
 
 import pytest
 
-from pcietool.contract.outcomes import Hang, WaitRecord
+from pcietool.contract.outcomes import BlockedThread, Hang, WaitRecord
 from pcietool.contract.results import ProbeResult, Status
 from pcietool.probes.common.hangs import Hung, advice, stopped
 
@@ -54,3 +55,15 @@ def test_what_is_missing_first_is_named_whoever_gave_up_first(earlier: int, late
 def test_all_ones_are_a_sequence_number_before_0(wanted: int, left_the_bus: bool) -> None:
     waits = (WaitRecord("deadline", 0, 1, 1, wanted, 0xFFFFFFFF, wanted, 0, 0, 2_000_000_000),)
     assert ("has left the bus" in advice(Hang("device deadline", waits))) == left_the_bus
+
+
+def test_a_result_shows_records_and_proof() -> None:
+    blocked = BlockedThread(1, 2, 3, "slots.cuh:39", "'slots of rank 1'+0 on GPU 1", 0, None)
+    running = replace(blocked, thread=4)
+    hang_ = replace(hang(2000, 1), proof=(blocked,), running=(running,), dropped_records=5)
+    shown = stopped(ProbeResult("p", Status.PASS, "", "peer", "m"), Hung(hang_, "the test")).hang
+    assert shown is not None
+    assert [shown[key] for key in ("limit", "dropped_records")] == ["device deadline", 5]
+    assert [record["got"] for record in shown["records"]] == [3]
+    assert shown["proof"] == [asdict(blocked)]
+    assert shown["running"] == [asdict(running)]

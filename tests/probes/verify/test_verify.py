@@ -25,6 +25,7 @@ from pcietool.probes.verify.pushes import Dispatch
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Report, Trial
 from pcietool.probes.verify.trial_runner import TrialRunner
 from pcietool.protocol.distributions import DISTRIBUTIONS, Distribution
+from pcietool.protocol.rows import POISON
 from pcietool.protocol.slots import GUARD_BYTES
 from tests.clock import Clock
 from tests.listening import Listener
@@ -263,6 +264,18 @@ def test_guards_around_what_is_sent_are_watched_too(runner: TrialRunner) -> None
     (finding,) = memory.damaged_guards()
     memory.free()
     assert finding.text == "1 guard bytes before the rows of rank 0 were overwritten"
+
+
+@pytest.mark.parametrize("entry", ["signal", "barrier", "dispatch", "combine", "end-to-end"])
+def test_what_is_read_before_it_arrives_is_poison(runner: TrialRunner, entry: EntryName) -> None:
+    trial = Trial(2)
+    memory = EntryMemory(runner.world)
+    runner.entry(entry, "uniform")(memory, trial.iterations).prepare(trial)
+    for whole in memory._guarded:
+        content = whole.read(np.uint32)[GUARD_BYTES // 4 : -GUARD_BYTES // 4]
+        counters = 4 if entry == "barrier" else 0  # one of the mutants begins with what lies behind the boards
+        assert np.all(content[: len(content) - counters] == POISON)
+    memory.free()
 
 
 def test_counts_are_compared_iteration_by_iteration() -> None:
