@@ -40,6 +40,7 @@ VARIANTS: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "example_exchange.cu": {},
     "placement.cu": {},
     "signal.cu": {"WAIT": (1, 2), "NANOSLEEP": (20,), "PAYLOAD": (1,), "CHECKED": (1,), "INJECT": (1,)},
+    "undone.cu": {},
     "verify_barrier.cu": {"SEQUENCE": (1, 2), "ARRIVED_BY": (1,), "BLOCK_SYNC": (1, 2), "OWN_SLOT": (1,)},
     "verify_combine.cu": {"ELECTION": (1, 2, 3, 4), "NO_ACK_WAIT": (1,), "PUBLISH_FIRST": (1,)},
     "verify_dispatch.cu": {"BULK": (1,), "BLOCK_SYNC": (1, 2), "CHUNK_BEFORE": (1,), "ONE_SLOT_FOR_ALL": (1,)},

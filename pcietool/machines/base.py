@@ -22,6 +22,7 @@ from pcietool.errors import DriverError, UsageError
 from pcietool.machines.allocation import Allocation
 from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.graph import Graph, Runner
+from pcietool.machines.host_agents import HostAgent
 from pcietool.machines.naming import launch_names
 from pcietool.ptx.model import Parameter
 
@@ -30,7 +31,7 @@ JOIN_MARGIN_S = 2.0
 """How long after a round's deadline, by which its kernels should have ended, the host gives up."""
 MOST_BLOCKS = 2**31 - 1
 WORD_BYTES = 4
-"""What host agents and copy streams write."""
+"""What copy streams write."""
 
 
 @dataclass(frozen=True)
@@ -181,15 +182,6 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class HostAgent:
-    """A CPU thread that takes part in a round: `adds` atomic increments of the 32-bit word at `offset`."""
-
-    buffer: Buffer
-    offset: int
-    adds: int
-
-
-@dataclass(frozen=True)
 class StreamCopy:
     """`nbytes` from the start of `src` to the start of `dst`, by a copy engine."""
 
@@ -316,7 +308,7 @@ class Machine(ABC):
         for launch in launches:
             self.check_shape(launch)
         for agent in host_agents:
-            agent.buffer.check(agent.offset, WORD_BYTES)
+            agent.check()
         for stream in copy_streams:
             for step in stream.steps:
                 step.check()

@@ -12,7 +12,6 @@ from pcietool.machines.base import (
     HOST,
     Buffer,
     CopyStream,
-    HostAgent,
     Launch,
     Machine,
     Part,
@@ -21,6 +20,7 @@ from pcietool.machines.base import (
     StreamWrite,
     on_device,
 )
+from pcietool.machines.host_agents import REPORT, HostAgent, Stores
 from pcietool.probes.barrier.kernel import DIE, INJECTION, NO_INJECTION, RANKS
 from pcietool.probes.common.structs import struct_of
 
@@ -142,6 +142,7 @@ def test_what_runs_beside_launches_is_checked_before_anything_starts(machine: Ma
     launches, base = barrier(machine, alloc)
     beside: list[dict[str, Any]] = [
         {"host_agents": [HostAgent(word, 61, 1)]},
+        {"host_agents": [HostAgent(word, 0, stores=Stores(1, 1, report=56))]},
         {"copy_streams": [CopyStream(0, (StreamCopy(word, word, 65),))]},
         {"copy_streams": [CopyStream(0, (StreamWrite(Part(word, 62, 2), 1),))]},
     ]
@@ -305,6 +306,18 @@ def test_a_host_agent_adds(machine: Machine, alloc: Alloc) -> None:
     assert len(outcome.host_agents_ns) == 1
     assert word.read(np.uint32, 1, offset=128)[0] == 50
     assert not word.read(count=128).any()
+
+
+def test_a_host_agent_stores_and_finds_its_stores_there(machine: Machine, alloc: Alloc) -> None:
+    if reason := machine.missing("host_agent"):
+        pytest.skip(reason)
+    word = alloc(HOST, 256)
+    launches, _ = barrier(machine, alloc)
+    outcome = machine.run(launches, DEADLINE_S, [HostAgent(word, 128, stores=Stores(20, 500, report=64))])
+    assert outcome.finished
+    assert outcome.host_agents_ns[0] > 0
+    assert word.read(np.uint32, 1, offset=128)[0] == 20
+    assert word.read(REPORT, 1, 64)[0].tolist() == (1, 20, 0)
 
 
 def test_text_that_no_file_holds_is_compiled_and_its_errors_name_it(machine: Machine, alloc: Alloc) -> None:

@@ -9,9 +9,10 @@ import pytest
 from pcietool.compiler import compile_source
 from pcietool.data import kernel_source
 from pcietool.errors import CompileError
+from pcietool.machines import host_agents
 from pcietool.machines.base import on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
-from pcietool.probes.atomics import counting
+from pcietool.probes.atomics import counting, undoing
 from pcietool.probes.barrier import kernel as barrier
 from pcietool.probes.common.structs import struct_of
 from pcietool.probes.compare import allreduce_kernel
@@ -25,6 +26,7 @@ MIRRORS: Mapping[str, Mapping[str, Layout]] = {
     "slots.cuh": {"Watch": watch.WATCH, "WaitRecord": watch.RECORD},
     "allreduce.cu": {"Ranks": allreduce_kernel.RANKS, "Fault": allreduce_kernel.FAULT},
     "atomics.cu": {"Round": counting.ROUND},
+    "undone.cu": {"Undoing": undoing.UNDOING, "Report": host_agents.REPORT},
     "barrier.cu": {"Ranks": barrier.RANKS, "Injection": barrier.INJECTION},
     "signal.cu": {"Role": roles.ROLE, "Fault": roles.FAULT, "Result": roles.RESULT},
     "watermark.cu": {"Role": pushing.ROLE, "Endpoint": pushing.ENDPOINT},

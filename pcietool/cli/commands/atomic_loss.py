@@ -9,8 +9,8 @@ from pcietool.units import count, percent
 
 
 def _numbers(requesters: str) -> str:
-    """ "GPUs 0-3" -> "0-3": the heading has the rest."""
-    return requesters.removeprefix("GPU").removeprefix("s").strip()
+    """ "GPUs 0-3" -> "0-3", "GPU 1, GPU 0 stores" -> "1, 0 stores": the heading has the rest."""
+    return requesters.removeprefix("GPU").removeprefix("s").replace(" GPU", "").strip()
 
 
 COLUMNS = (
@@ -32,6 +32,7 @@ def atomic_loss(asked: Asked) -> ExitCode:
 
     Atomics are only atomic where the whole path supports them. Elsewhere they become a read and a write, two
     requesters read the same value, and one of their increments is lost without any error. The same count through
-    single-writer slots stands beside it.
+    single-writer slots stands beside it. An atomic that changes nothing is written back, too: the last rows show how
+    many of another one's stores that undoes.
     """
     return asked.run(COLUMNS, HINT)

@@ -20,7 +20,6 @@ from pcietool.machines.base import (
     HOST,
     Buffer,
     CopyStream,
-    HostAgent,
     Kernel,
     Launch,
     Machine,
@@ -39,6 +38,7 @@ from pcietool.machines.cuda.rounds import StuckError, run_round
 from pcietool.machines.cuda.telemetry import Telemetry
 from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.graph import Runner
+from pcietool.machines.host_agents import HostAgent
 from pcietool.machines.selection import select_gpus
 
 MAX_QUEUED = 512

@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 
 from pcietool.contract.outcomes import Hang, Outcome
 from pcietool.errors import DriverError
-from pcietool.machines.base import JOIN_MARGIN_S, HostAgent
+from pcietool.machines.base import JOIN_MARGIN_S
 from pcietool.machines.cuda.agents import AgentThread
 from pcietool.machines.cuda.copies import CopyQueue
 from pcietool.machines.cuda.gpu import WatchedGpu
+from pcietool.machines.host_agents import HostAgent
 
 _BUSY_POLL_S = 0.002
 _POLL_INTERVAL_S = 50e-6
@@ -42,7 +43,7 @@ def run_round(
     for gpu in gpus:
         gpu.arm_watch(deadline_s)
     go = threading.Event()
-    agents = [AgentThread(agent, go) for agent in host_agents]
+    agents = [AgentThread(agent, go, deadline_s) for agent in host_agents]
     join_s = deadline_s + JOIN_MARGIN_S
     try:
         _start(gpus, submit)

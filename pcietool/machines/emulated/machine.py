@@ -33,7 +33,6 @@ from pcietool.machines.base import (
     Backend,
     Buffer,
     CopyStream,
-    HostAgent,
     Kernel,
     Launch,
     Machine,
@@ -41,11 +40,13 @@ from pcietool.machines.base import (
     Program,
 )
 from pcietool.machines.devices import Device, HostLink, Link
+from pcietool.machines.emulated.agents import start_agent
 from pcietool.machines.emulated.copies import start_copies
 from pcietool.machines.emulated.ending import Ending, run_to_the_end
 from pcietool.machines.emulated.memory import EmulatedAllocation
 from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
 from pcietool.machines.graph import Runner
+from pcietool.machines.host_agents import HostAgent
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
 
 RESERVED_SHARED = 1024
@@ -255,7 +256,8 @@ class EmulatedMachine(Machine):
                 for stream in streams
             }
             self._states[self._gpus[device]].submit(grids, starts, gap_ns)
-        agents = [self._start_agent(agent, began) for agent in host_agents]
+        interval_ns = self.spec.host_agent_add_ns.value
+        agents = [start_agent(engine, agent, began, interval_ns, deadline_s * 1e9) for agent in host_agents]
         copying = [
             start_copies(engine, self._gpus[stream.device], stream.steps, began + engine.gpu.launch_ns.value, gap_ns)
             for stream in copy_streams
@@ -271,7 +273,7 @@ class EmulatedMachine(Machine):
         return Outcome(
             elapsed,
             self._hang(ending),
-            tuple(agent["ended_ns"] - began for agent in agents),
+            tuple(agent.ended_ns - began for agent in agents),
             tuple(span.ended_ns - span.started_ns for span in copying),
             engine.order.unordered(),
             _not_overlapped(launches),
@@ -350,24 +352,6 @@ class EmulatedMachine(Machine):
             deadline_ns=deadline_s * 1e9 if launch.kernel.takes_watch else inf,  # only a wait of slots.cuh knows it
             stream=launch.stream,
         )
-
-    def _start_agent(self, agent: HostAgent, start: float) -> dict[str, float]:
-        segment, offset = self.memory.find(agent.buffer.address + agent.offset, 4)
-        interval = self.spec.host_agent_add_ns.value
-        state = {"left": float(agent.adds), "ended_ns": start}
-
-        def add(_: Any, __: Any) -> None:
-            new = segment.views[4][offset // 4] + 1 & 0xFFFFFFFF
-            stamp = self.engine.order.outside("host agent", HOST, strong=True)
-            self.engine.deliver(HOST, segment.address + offset, new.to_bytes(4, "little"), stamp)
-            state["left"] -= 1
-            state["ended_ns"] = self.engine.now
-            if state["left"] > 0:
-                self.engine.at(self.engine.now + interval, add)
-
-        if agent.adds:
-            self.engine.at(start + self.engine.gpu.launch_ns.value, add)
-        return state
 
 
 def _not_overlapped(launches: Sequence[Launch]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from typing import Literal
 import numpy as np
 
 from pcietool.errors import UsageError
-from pcietool.machines.base import Buffer, HostAgent, Launch, Place
+from pcietool.machines.base import Buffer, Launch, Place
+from pcietool.machines.host_agents import HostAgent
 from pcietool.probes.atomics.config import Grid, Kind, Operation, Scope
 from pcietool.probes.atomics.marks import LAP, MARKING, Marks, numbers, words_of
 from pcietool.probes.common.memory import Memory
@@ -43,8 +44,8 @@ ROUND = np.dtype(
 class Form:
     """What a GPU does in a round. Only the operations that OPERATIONS lists are read-modify-writes of the word."""
 
-    operation: Operation | Literal["slots", "plain", "wide", "beside"]
-    kind: Kind | Literal["store", "load+store"]
+    operation: Operation | Literal["slots", "plain", "wide", "beside", "nothing", "load", "cas beside"]
+    kind: Kind | Literal["store", "load+store", "no-op", "control"]
     scope: Scope
 
     @property
@@ -57,6 +58,8 @@ class Form:
         return {"OPERATION": OPERATIONS.get(self.operation, OPERATIONS["add"])}
 
     def __str__(self) -> str:
+        if self.kind == "no-op":
+            return f"{self.kind} {self.operation}"
         return f"{self.kind}.{self.scope}.{self.operation}" if self.operation in OPERATIONS else self.operation
 
 

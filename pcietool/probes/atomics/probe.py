@@ -24,6 +24,8 @@ from pcietool.probes.atomics.counting import (
     Form,
     Requesters,
 )
+from pcietool.probes.atomics.rows import blank
+from pcietool.probes.atomics.undoing import Storing, Undoer
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.checks import check, first_failed, guard_check
 from pcietool.probes.common.effort import effort_for
@@ -65,6 +67,8 @@ class Effort:
     """Of each thread and ..."""
     most_operations_a_gpu: int
     """... of all threads of a GPU, otherwise."""
+    stores: int
+    """In each round in which RMWs change nothing."""
 
     @classmethod
     def of(cls, machine: Machine, config: AtomicsConfig) -> Effort:
@@ -72,8 +76,8 @@ class Effort:
         asked = None if config.concurrency is None else list(map(Grid.parse, config.concurrency))
         effort = effort_for(
             machine,
-            cuda=cls([Grid(1, 1), Grid(1, 32), Grid(8, 128), Grid(64, 256)], None, 2000, 327_680),
-            emulated=cls([Grid(1, 1), Grid(2, 32)], None, 128, 512),
+            cuda=cls([Grid(1, 1), Grid(1, 32), Grid(8, 128), Grid(64, 256)], None, 2000, 327_680, 20_000),
+            emulated=cls([Grid(1, 1), Grid(2, 32)], None, 128, 512, 48),
             grids=asked or None,
             operations=config.iterations,
         )
@@ -143,11 +147,14 @@ def _measure(case: AtomicsCase) -> None:
     for number, (form, requesters, grid) in enumerate(plan, start=1):
         case.progress(f"{form} by {requesters}, {grid}, {number} of {len(plan)}")
         result.rows.append(_row(counter, home, form, requesters, grid, effort.of_thread(grid)))
-    result.checks += [
-        *_neighbour(counter, home, len(world.tables), effort.most_operations),
-        _control(world, owner),
-        guard_check(world),
-    ]
+    result.checks += [*_neighbour(counter, home, len(world.tables), effort.most_operations), _control(world, owner)]
+    for accessing, storing in _pairs(home, world):
+        undoer = Undoer(world, home, effort.stores)
+        case.progress(f"RMWs that change nothing by GPU {accessing}, under stores")
+        result.rows += undoer.rows(accessing, storing)
+        result.checks += undoer.control(accessing, storing)
+        undoer.free()
+    result.checks.append(guard_check(world))
     counter.free()
     world.free()
     result.status, result.verdict, result.reason = judge(result.rows, result.checks, home.name)
@@ -174,36 +181,22 @@ def _plan(
         yield SLOTS, requesters, busiest
 
 
+def _pairs(home: Home, world: World) -> Iterator[tuple[int, Storing]]:
+    """(whose RMWs change nothing, who stores meanwhile): another GPU over the weakest way, and the word's owner; in
+    host memory a GPU and the CPU, and two GPUs."""
+    gpus = world.devices
+    if home.place.device is None:
+        yield 0, "CPU"
+        if len(gpus) > 1:
+            yield 0, 1
+    elif others := [gpu for gpu in gpus if gpu != home.place.device]:
+        yield home.weakest(others), home.place.device
+
+
 def _row(counter: Counter, home: Home, form: Form, requesters: Requesters, grid: Grid, operations: int) -> Row:
-    predicted, unpredictable = home.predicted(requesters, form)
-    row: Row = {
-        "home": home.name,
-        "requesters": requesters.names,
-        "requesters_text": str(requesters),
-        "operation": form.operation,
-        "kind": form.kind,
-        "scope": form.scope,
-        "form": str(form),
-        "blocks": grid.blocks,
-        "threads": grid.threads,
-        "concurrency": str(grid),
-        "operations_per_thread": operations,
-        "native_atomics": home.driver_says(requesters),
-        "native": home.is_native(requesters, form),
-        "wanted": None,
-        "made": None,
-        "expected": None,
-        "seen": None,
-        "lost": None,
-        "lost_fraction": None,
-        "predicted_lost_fraction": predicted,
-        "predicted_reason": unpredictable,
-        "repeated_old_values": None,
-        "elapsed_us": None,
-        "ns_per_operation": None,
-    }
+    row = blank(home, form, requesters, grid, operations)
     if reason := _why_not(home.machine, form, requesters):
-        return {**row, "reason": reason}
+        return row | {"reason": reason}
     came = counter.run(form, requesters, grid, operations)
     reason = came.reason
     if came.made < came.wanted:
@@ -216,7 +209,7 @@ def _row(counter: Counter, home: Home, form: Form, requesters: Requesters, grid:
     row["repeated_old_values"] = came.repeated_old_values
     row["elapsed_us"] = came.elapsed_ns / 1e3
     row["ns_per_operation"] = came.elapsed_ns / (came.made / requesters.count)
-    return {**row, "reason": reason}
+    return row | {"reason": reason}
 
 
 def _why_not(machine: Machine, form: Form, requesters: Requesters) -> str | None:
@@ -233,10 +226,12 @@ def _why_not(machine: Machine, form: Form, requesters: Requesters) -> str | None
 def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status, str, str | None]:
     """(status, verdict, reason). Loss is a failure where atomicity was promised: by the driver, by the word's owner
     being alone, or by each slot having one writer."""
-    counted = [row for row in rows if row["seen"] is not None]
+    seen = [row for row in rows if row["seen"] is not None]
+    counted = [row for row in seen if not row["storing"]]
+    stored = [row for row in seen if row["storing"]]
     if not counted:
         return Status.ERROR, "nothing was counted", rows[0]["reason"] if rows else None
-    for row in counted:
+    for row in seen:
         if fault := _fault(row):
             return Status.FAIL, f"{home}: {_loss(row)}", fault
     failed = first_failed(checks)
@@ -244,6 +239,9 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
         return Status.FAIL, f"{failed['name']}: {failed['text']}", failed.get("reason", UNTRUSTED)
     cut = sum(row["made"] < row["wanted"] for row in counted)
     note = f"; {cut} of {len(counted)} counts cut short by --timeout" if cut else ""
+    undone = max(stored, key=lambda row: row["lost_fraction"], default=None)
+    if undone and undone["lost"]:
+        note = f"; RMWs that change nothing undo stores: {_loss(undone)}{note}"
     worst = max(counted, key=lambda row: (row["lost_fraction"], row["expected"]))
     if worst["lost"]:
         advice = "count there with single-writer slots (0 lost), not with atomics"
@@ -260,6 +258,8 @@ def judge(rows: Sequence[Row], checks: Sequence[Row], home: str) -> tuple[Status
 
 
 def _loss(row: Row) -> str:
+    if row["storing"]:
+        return f"{percent(row['lost_fraction'])} of {count(row['expected'])} ({row['requesters_text']}; {row['form']})"
     by = f"({row['requesters_text']}, {row['concurrency']}, {row['form']})"
     if row["lost"] < 0:
         return f"{count(-row['lost'])} more seen than the {count(row['expected'])} {_what(row)} made {by}"
@@ -278,6 +278,8 @@ def _fault(row: Row) -> str | None:
         return "more was seen than was counted: something else writes to this memory"
     if not row["lost"]:
         return None
+    if row["kind"] == "control":
+        return "nobody else writes to that word, and stores to it were undone: something else does, or they are lost"
     if row["operation"] == SLOTS.operation:
         return "each slot has one writer, so stores are lost on the way: no protocol works there"
     if row["native_atomics"] == "local":

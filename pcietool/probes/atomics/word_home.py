@@ -5,7 +5,7 @@ Must not run anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pcietool.machines.base import Machine, Place
@@ -19,6 +19,9 @@ DRIVER_NAMES: Mapping[str, str] = {
     "min": "min", "max": "max", "and": "and", "or": "or", "xor": "xor",
 }  # fmt: skip
 """Operations as the driver's table of native ones calls them."""
+
+PROMISES = ("none", "unknown", "partial", "full", "local")
+"""Weakest first."""
 
 ONE_WRITE_EACH = ("add", "inc", "dec")
 """Each changes the word once and by 1, so that of N that read the same value, one survives."""
@@ -47,8 +50,11 @@ class Home:
 
     def driver_says(self, requesters: Requesters) -> str:
         """Of the weakest way; "local" where the word's owner is alone."""
-        order: list[str] = ["none", "unknown", "partial", "full", "local"]
-        return min((native for native, _ in self.ways(requesters)), key=order.index, default="local")
+        return min((native for native, _ in self.ways(requesters)), key=PROMISES.index, default="local")
+
+    def weakest(self, gpus: Sequence[int]) -> int:
+        """The first of these GPUs over whose way the driver promises least."""
+        return min(gpus, key=lambda gpu: PROMISES.index(self.driver_says(Requesters((gpu,)))))
 
     def is_native(self, requesters: Requesters, form: Form) -> bool:
         """Does the driver promise that this operation is atomic on every way?"""
@@ -64,6 +70,8 @@ class Home:
 
     def predicted(self, requesters: Requesters, form: Form) -> tuple[float | None, str | None]:
         """(lost fraction, None), or (None, why there is no prediction)."""
+        if form.kind == "no-op" and not self.is_native(requesters, form):
+            return None, "no prediction for RMWs that change nothing: how often one meets a store decides"
         if form == SLOTS or requesters.count == 1 or self.is_native(requesters, form):
             return 0.0, None
         if requesters.cpu or self.place.device in requesters.gpus:

@@ -19,7 +19,6 @@ from pcietool.machines.base import (
     Argument,
     Buffer,
     CopyStream,
-    HostAgent,
     Kernel,
     Launch,
     Machine,
@@ -27,6 +26,7 @@ from pcietool.machines.base import (
     Place,
     on_device,
 )
+from pcietool.machines.host_agents import HostAgent
 from pcietool.probes.common.hangs import finished
 from pcietool.probes.common.options import TRANSPORTS, Transport
 from pcietool.probes.common.placement import STEP_BYTES, near

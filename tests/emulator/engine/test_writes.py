@@ -8,8 +8,9 @@ import pytest
 
 from pcietool.emulator.engine.core import Core
 from pcietool.emulator.ops import Stamp, Write
-from pcietool.machines.base import HOST, Buffer, CopyStream, HostAgent, Launch, StreamCopy, StreamWrite, on_device
+from pcietool.machines.base import HOST, Buffer, CopyStream, Launch, StreamCopy, StreamWrite, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.machines.host_agents import HostAgent
 from tests.emulator.emulated_programs import ptx_program
 
 BULK = """.shared .align 16 .b8 shared[16]; .reg .b32 %s; mov.u32 %s, shared; st.shared.u32 [shared], 1;

@@ -28,6 +28,8 @@ def row(
         "home": "host memory",
         "requesters": [f"GPU {gpu}" for gpu in range(gpus)],
         "requesters_text": "GPUs 0,1",
+        "storing": None,
+        "kind": "atom",
         "blocks": 1,
         "threads": 1,
         "operation": operation,
@@ -42,6 +44,16 @@ def row(
         "lost": None if seen is None else expected - seen,
         "lost_fraction": None if seen is None else (expected - seen) / expected,
         "reason": "nobody counted" if seen is None else None,
+    }
+
+
+def undone(seen: int, native_atomics: str = "none", kind: str = "no-op") -> Row:
+    return row(seen, native_atomics) | {
+        "requesters_text": "GPU 0, CPU stores",
+        "storing": "CPU",
+        "kind": kind,
+        "operation": "cas",
+        "form": "no-op cas",
     }
 
 
@@ -66,6 +78,12 @@ FAILED = {"name": "control", "passed": False, "text": "0 of 128 lost"}
         ([row(51)], [FAILED], Status.FAIL, "no count of this run can be trusted"),
         ([row(51, operation="xor")], [], Status.INFO, "49.0 % of 100 bits lost"),
         ([row(100, "full", operation="min"), row(100, "full")], [], Status.PASS, "lost in 200 operations"),
+        ([row(100), undone(69)], [], Status.INFO, "undo stores: 31.0 % of 100 (GPU 0, CPU stores; no-op cas)"),
+        ([row(51), undone(69)], [], Status.INFO, "increments lost"),
+        ([row(100, "full"), undone(100, "full")], [], Status.PASS, "none seen lost in 100 increments"),
+        ([row(100, "full"), undone(99, "full")], [], Status.FAIL, "native atomics (full): do not believe it"),
+        ([row(51), undone(99, kind="control")], [], Status.FAIL, "nobody else writes to that word"),
+        ([row(None), undone(69)], [], Status.ERROR, "nobody counted"),
         ([row(None)], [], Status.ERROR, "nobody counted"),
         ([row(None), row(51)], [], Status.INFO, "increments lost"),
     ],
