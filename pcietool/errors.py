@@ -8,6 +8,7 @@ PcietoolError                 exit code 1  the tool or a library failed
 ├── CompileError              exit code 1  NVRTC refused a kernel
 ├── PtxError                  exit code 1  PTX that the parser or the emulator does not know
 ├── EmulationError            exit code 1  a kernel broke a rule of the machine while it ran emulated
+│   └── EndlessError          exit code 1  it went on for longer than the emulator can
 ├── DriverError               exit code 1  a CUDA driver call failed
 └── OutputError               exit code 2  a result could not be written where the user asked
 
@@ -70,6 +71,10 @@ class PtxError(PcietoolError):
 
 class EmulationError(PcietoolError):
     """A kernel broke a rule of the machine (bounds, alignment, barrier use) while it ran emulated."""
+
+
+class EndlessError(EmulationError):
+    """A kernel had not ended after as many events as the emulator is made for."""
 
 
 class DriverError(PcietoolError):

@@ -36,8 +36,8 @@ class Size:
     @property
     def label(self) -> str:
         """Such as "2 ranks x 1 block x 32 threads, words=32"."""
-        grid, block = (_times(shape) for shape in (self.grid, self.block))
-        shape = f"{self.ranks} rank{'s' * (self.ranks > 1)} x {grid} block{'s' * (grid != '1')} x {block} threads"
+        parts = (str(self.ranks), "rank"), (_times(self.grid), "block"), (_times(self.block), "thread")
+        shape = " x ".join(f"{number} {name}{'s' * (number != '1')}" for number, name in parts)
         return ", ".join([shape, *(f"{name}={value}" for name, value in self.parameters.items())])
 
     @property

@@ -120,7 +120,7 @@ class Memory:
             )
         raise EmulationError(
             f"{nbytes} byte access at offset {offset} of '{segment.name}' ({segment.place()}), which is only"
-            f" {segment.nbytes} bytes long"
+            f" {segment.nbytes} bytes long: {offset + nbytes - segment.nbytes} bytes beyond its end"
         )
 
     def describe(self, address: int) -> str:

@@ -78,14 +78,18 @@ def _print_repair(console: Console, details: Mapping[str, Any]) -> None:
         return
     repair = details["repair"]
     if repair is None:
-        console.print(
-            Text("no stronger order in one or two places mends it: look at who writes and waits for what", "bold")
+        tried = f"{details['repairs_tried']} changes tried" + (
+            "" if details["repairs_all_tried"] else ", then time was out"
         )
+        advice = f"no stronger order in one or two places mends it ({tried}): look at who writes and waits for what"
+        console.print(Text(advice, "bold"))
         return
     console.print(Text("what mends it:", style="bold"))
     for one in repair["edits"]:
         console.print(Text.assemble((f"  {one['at']}  ", "cyan"), details["lines"].get(one["at"], "")))
         console.print(Text(f"      {one['change']}", style="bold green"))
+    if repair["advice"]:
+        console.print(Text(f"  {repair['advice']}", style="bold green"))
     console.print(Text(f"  {repair['tried']}", style="dim"))
 
 

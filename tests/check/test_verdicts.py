@@ -36,7 +36,7 @@ def pushing(store: str = "store_release_sys", load: str = "load_acquire_sys", of
 def test_a_right_kernel_passes_and_each_of_its_orderings_is_needed() -> None:
     result = checked(pushing())
     assert (result.status, word(result)) == (Status.PASS, "PASS")
-    assert "every execution at 2 ranks x 1 block x 1 threads, words=2 is right" in result.verdict
+    assert "every execution at 2 ranks x 1 block x 1 thread, words=2 is right" in result.verdict
     orderings = {(one["at"], one["change"]): one["is"] for one in result.details["orderings"]}
     assert orderings == {
         ("k.cu:5", "without the block barrier"): "needed",
@@ -153,3 +153,30 @@ def test_a_kernel_that_the_emulator_does_not_know_is_not_covered() -> None:
     result = checked(one(unknown, nothing))
     assert word(result) == "NOT PROVED"
     assert "does not know" in result.verdict
+
+
+def test_an_access_out_of_bounds_names_thread_line_buffer_and_distance() -> None:
+    def writes(w: World) -> None:
+        a = w.one("a", "u4", 4)
+        w.launch([a], block=6)
+        w.expect(a, 7)
+
+    result = checked(one(kernel("a[threadIdx.x] = 7;", "u32* a"), writes))
+    assert (result.status, word(result)) == (Status.FAIL, "CRASH")
+    assert all(part in result.verdict for part in ("thread 5", "k.cu:3", "'a'", "8 bytes beyond its end"))
+    assert word(checked(one(kernel("if (threadIdx.x < 4) a[threadIdx.x] = 7;", "u32* a"), writes))) == "PASS"
+
+
+def test_a_count_across_a_path_without_atomics_is_told_from_missing_order() -> None:
+    def counts(w: World) -> None:
+        total = w.pinned("total", "u4")
+        w.launch([total])
+        w.expect(total, 2)
+
+    adds = kernel("atomicAdd_system(a, 1u);", "u32* a")
+    result = checked(one(adds, counts, ranks=2))
+    assert word(result) == "WRONG DATA"
+    assert result.details["repair"]["edits"] == []
+    assert "a path that has none" in result.details["repair"]["advice"]
+    apart = kernel("atomicAdd_system(a, 1u);", "u32* a")
+    assert word(checked(one(apart, counts, ranks=2), fabric="h200-nvlink2")) == "WRONG DATA"  # the host is PCIe there

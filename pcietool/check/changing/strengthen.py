@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from pcietool.check.changing.edits import Edit, Site, sites
-from pcietool.check.changing.weaken import MEMBARS, SCOPES
+from pcietool.check.changing.weaken import MEMBARS, SCOPE_NAMES, SCOPES
 from pcietool.ptx.model import Module
 
 _WIDER = {"cta": ("gpu", "sys"), "cluster": ("gpu", "sys"), "gpu": ("sys",), "sys": ()}
@@ -59,7 +59,7 @@ def _of_access(site: Site, scopes: Collection[str]) -> Iterator[Edit]:
     if order not in ("weak", "volatile"):
         for wider in _WIDER[scope]:
             if wider in scopes:
-                yield _access(site, [order, wider, *rest], f"system scope: {_WORDS[wider]}", WIDEN)
+                yield _access(site, [order, wider, *rest], f"{SCOPE_NAMES[wider]} scope: {_WORDS[wider]}", WIDEN)
     best = {"ld": "acquire", "st": "release", "atom": "acq_rel", "red": "release"}[opcode]
     if order != best:
         for wanted in dict.fromkeys((scope, *scopes)):

@@ -26,6 +26,11 @@ from pcietool.units import count
 
 _Run = Callable[[EmulatedMachine, Described, Sources, Effort, Mapping[Built, str]], Said]
 Answer = Literal["needed", "nothing tried needs it", "redundant", "not tried"]
+NATIVE_ATOMICS = (
+    "ranks update one word by atomics across a path that has none (a read, then a write: updates are lost): let one"
+    " rank alone update each word, as single-writer slots do (docs/use-in-your-kernel.md), or place it where one rank's"
+    " atomics reach it"
+)
 MOST_PAIRED = 24
 """So many changes, the likeliest, are tried two by two."""
 FAILING_SEEDS = 4
@@ -120,15 +125,25 @@ def _by(said: Said) -> str:
 class Repair:
     """The smallest change found with which nothing is found any more."""
 
-    change: Change
+    edits: tuple[Edit, ...]
     tried: str
     """By what it was judged."""
+    advice: str = ""
+    """Where no edit, but another machine mends it: what that means."""
 
 
-def repair(bench: Bench, found: Sequence[Said], effort: Effort) -> Repair | None:
-    """None if no one or two changes of order alone mend what was found."""
-    search = _Search(bench, found, effort)
-    return next(search.repairs(), None)
+@dataclass(frozen=True)
+class Search:
+    """What came of looking for a repair among `tried` changes; `complete`: there are no others of one or two."""
+
+    repair: Repair | None
+    tried: int
+    complete: bool
+
+
+def search(bench: Bench, found: Sequence[Said], effort: Effort) -> Search:
+    """Looks for the smallest change of order alone that mends what was found."""
+    return _Search(bench, found, effort).result()
 
 
 class _Search:
@@ -142,8 +157,14 @@ class _Search:
         self._places = {place for one in findings for place in one.places}
         self._effort = replace(effort, first=True)
         self._until = effort.clock() + effort.max_seconds
+        self._tried = 0
 
-    def repairs(self) -> Iterator[Repair]:
+    def result(self) -> Search:
+        repair = next(self._repairs(), None)
+        return Search(repair, self._tried, complete=self._effort.clock() <= self._until)
+
+    def _repairs(self) -> Iterator[Repair]:
+        yield from self._with_native_atomics()
         scopes = ("sys",) if self._bench.usual.described.size.ranks > 1 else ("gpu",)
         singles = sorted(changes(self._bench.usual.sources, _STRONGER[scopes]), key=self._likely)
         yield from self._mending(sorted(singles, key=lambda one: (one.cost, self._likely(one))))
@@ -154,22 +175,37 @@ class _Search:
         ]
         yield from self._mending(sorted(pairs, key=lambda one: one.cost))
 
+    def _with_native_atomics(self) -> Iterator[Repair]:
+        """Is it the path, which cannot do atomics, and not the order?"""
+        spec = self._bench.machine.spec
+        everywhere = spec.with_native_atomics()
+        if everywhere == spec:
+            return
+        other = replace(
+            self._bench, machine=EmulatedMachine(everywhere, self._bench.machine.gpus, self._bench.machine.seed)
+        )
+        nothing = Change("", (), weakenings)
+        self._tried += 1
+        if self._mends(nothing, other):
+            yield Repair((), "nothing found with native atomics on every path", NATIVE_ATOMICS)
+
     def _likely(self, change: Change) -> tuple[bool, int]:
         """What stands where something was found first, the smaller the sooner."""
         near = all({edit.site.own_place, str(edit.site.source)} & self._places for edit in change.edits)
         return not near, change.cost
 
     def _mending(self, tries: Iterable[Change]) -> Iterator[Repair]:
-        for number, change in enumerate(tries, start=1):
+        for change in tries:
             if self._effort.clock() > self._until:
                 return
-            self._effort.progress(f"what is missing: {count(number)} changes tried")
+            self._tried += 1
+            self._effort.progress(f"what is missing: {count(self._tried)} changes tried")
             if self._mends(change):
-                yield Repair(change, f"nothing found in {', '.join(sorted(self._engines))} order with it")
+                yield Repair(change.edits, f"nothing found in {', '.join(sorted(self._engines))} order with it")
 
-    def _mends(self, change: Change) -> bool:
+    def _mends(self, change: Change, bench: Bench | None = None) -> bool:
         """What shows a failure soonest is asked first."""
-        bench = self._bench
+        bench = bench or self._bench
         effort = replace(self._effort, max_seconds=max(0.1, self._until - self._effort.clock()))
         if not _clean(bench.timed(change, effort)):
             return False

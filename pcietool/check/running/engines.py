@@ -15,7 +15,7 @@ from pcietool.check.running.findings import Finding, Said
 from pcietool.check.running.play import Played, Stage
 from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described
-from pcietool.errors import PcietoolError, ScenarioError
+from pcietool.errors import EmulationError, EndlessError, PcietoolError, ScenarioError
 from pcietool.machines.base import Machine
 from pcietool.units import count
 
@@ -47,6 +47,11 @@ def timed(
     stage = Stage(machine, described, sources, edits)
     try:
         played = stage.play(effort.deadline_s)
+    except EndlessError:
+        raise
+    except EmulationError as error:
+        said.findings = [findings.crash("timing", error, sources.as_written)]
+        return said
     finally:
         stage.free()
     said.findings = _found("timing", played, sources)
@@ -71,9 +76,15 @@ def in_random_orders(
             break
         random = machine.in_random_order(seed, tear=effort.tear)
         assert random is not None
-        with random:
-            played = Stage(random, described, sources, edits).play(effort.deadline_s)
         said.tries += 1
+        try:
+            with random:
+                played = Stage(random, described, sources, edits).play(effort.deadline_s)
+        except EndlessError:
+            raise
+        except EmulationError as error:
+            said.findings = [findings.crash("random", error, sources.as_written, seed)]
+            return said
         said.not_covered = list(dict.fromkeys([*said.not_covered, *_left_out(played)]))
         for one in _found("random", played, sources, seed):
             key = (one.kind, *one.places)

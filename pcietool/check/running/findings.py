@@ -11,9 +11,10 @@ from typing import Literal
 
 from pcietool.check.running.witness import Step, place, step
 from pcietool.contract.outcomes import EFFECTS, BlockedThread, Hang, UnorderedAccess
+from pcietool.errors import EmulationError
 
-Kind = Literal["HANG", "WRONG DATA", "RACE"]
-KINDS: tuple[Kind, ...] = ("HANG", "WRONG DATA", "RACE")
+Kind = Literal["CRASH", "HANG", "WRONG DATA", "RACE"]
+KINDS: tuple[Kind, ...] = ("CRASH", "HANG", "WRONG DATA", "RACE")
 """Gravest first."""
 Engine = Literal["timing", "random", "explore", "cuda"]
 
@@ -56,8 +57,12 @@ class Said:
 
 
 def worst(findings: Iterable[Finding]) -> Finding | None:
-    """The gravest: by kind, then the one that was seen most often."""
-    return min(findings, key=lambda one: (not one.matters, KINDS.index(one.kind), -one.times), default=None)
+    """The gravest: by kind, then one whose text names memory, then the one that was seen most often."""
+
+    def gravity(one: Finding) -> tuple[bool, int, bool, int]:
+        return not one.matters, KINDS.index(one.kind), "'" not in one.text, -one.times
+
+    return min(findings, key=gravity, default=None)
 
 
 Rewrite = Callable[[str], str]
@@ -87,6 +92,13 @@ def _wait(one: BlockedThread, as_written: Rewrite) -> Step:
     writer = "" if one.value is None else f", written by {one.last_writer or 'nobody'}"
     who = f"block {one.block} thread {one.thread}"
     return Step(one.device, who, place(as_written(one.source)), f"waits: {one.address}{value}{writer}")
+
+
+def crash(engine: Engine, error: EmulationError, as_written: Rewrite, seed: int | None = None) -> Finding:
+    """Of what a GPU answers with an error: an access out of bounds, a barrier that cannot be, a trap."""
+    text = as_written(str(error))
+    at = step(text)
+    return Finding("CRASH", engine, text, (at,), (at.at,) if at.at else (), seed)
 
 
 def wrong(engine: Engine, said: Sequence[object], seed: int | None = None, execution: tuple[Step, ...] = ()) -> Finding:

@@ -13,9 +13,10 @@ from pcietool.check.running.engines import tried
 from pcietool.check.running.findings import Finding, Said, worst
 from pcietool.contract.results import Status
 
-Word = Literal["PASS", "WRONG DATA", "HANG", "RACE", "NOT PROVED"]
+Word = Literal["PASS", "CRASH", "WRONG DATA", "HANG", "RACE", "NOT PROVED"]
 STATUS = {
     "PASS": Status.PASS,
+    "CRASH": Status.FAIL,
     "WRONG DATA": Status.FAIL,
     "HANG": Status.HANG,
     "RACE": Status.FAIL,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-from pcietool.errors import EmulationError
+from pcietool.errors import EndlessError
 
 Event = tuple[Callable[[Any, Any], None], Any, Any]
 CHECKUP_EVENTS = 100_000
@@ -100,7 +100,7 @@ class EventQueue:
 
     def _check(self) -> None:
         if self.events > self.max_events:
-            raise EmulationError(
+            raise EndlessError(
                 f"endless program: {self.max_events} events without an end, {self.now / 1e6:.3f} ms of virtual"
                 " time; a loop without a deadline, or more rounds than the emulator is made for (--iters)"
             )

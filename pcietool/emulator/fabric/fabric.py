@@ -147,6 +147,12 @@ class FabricSpec(Strict):
         links = [link.vector_bytes_whole.value for link in (self.peer, self.cross) if link is not None]
         return min(self.gpu.vector_bytes_whole.value, *links)
 
+    def with_native_atomics(self) -> FabricSpec:
+        """The same machine, but for native atomics on all of its links."""
+        links = {"peer": self.peer, "host": self.host, "cross": self.cross}
+        native = {name: link and link.model_copy(update={"native_atomics": True}) for name, link in links.items()}
+        return self.model_copy(update=native)
+
     def sources(self) -> dict[str, list[str]]:
         """Names of the figures, by source: what a result prints beside modelled numbers."""
         found: dict[str, list[str]] = {"measured": [], "published": [], "assumed": []}

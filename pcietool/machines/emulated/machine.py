@@ -82,7 +82,7 @@ class EmulatedMachine(Machine):
         self.memory = Memory(spec.gpu.count)
         self.engine = engine_of(self.memory, spec, seed, order, trace, tear=tear)
         self._used: Counter[int] = Counter()
-        self._gpus = tuple(gpus)
+        self.gpus = tuple(gpus)
         """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
         self._states = [LaunchQueue(gpu, self.engine) for gpu in range(spec.gpu.count)]
         self.devices = tuple(
@@ -95,7 +95,7 @@ class EmulatedMachine(Machine):
                 sms=spec.gpu.sms,
                 memory_bytes=int(spec.gpu.memory_gib * 2**30),
             )
-            for index, gpu in enumerate(self._gpus)
+            for index, gpu in enumerate(self.gpus)
         )
         self._watches = [self.alloc(Place(d.index), WATCH.itemsize, f"watch of GPU {d.index}") for d in self.devices]
         self._records = [
@@ -127,7 +127,7 @@ class EmulatedMachine(Machine):
     # -- what there is ----------------------------------------------------------------------------------------------
 
     def link(self, src: int, dst: int) -> Link:
-        link = self.spec.link_between(self._gpus[src], self._gpus[dst])
+        link = self.spec.link_between(self.gpus[src], self.gpus[dst])
         return Link(src, dst, link.kind, access=True, native_atomics="full" if link.native_atomics else "none")
 
     def host_link(self, device: int) -> HostLink:
@@ -137,7 +137,7 @@ class EmulatedMachine(Machine):
         return None
 
     def _in_random_order(self, seed: int, tear: bool) -> Machine | None:
-        return EmulatedMachine(self.spec, self._gpus, seed, "random", tear=tear or self.tear)
+        return EmulatedMachine(self.spec, self.gpus, seed, "random", tear=tear or self.tear)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -175,7 +175,7 @@ class EmulatedMachine(Machine):
 
     def _home(self, place: Place) -> int:
         """The fabric's GPU whose memory it is, or HOST."""
-        return HOST if place.device is None else self._gpus[place.device]
+        return HOST if place.device is None else self.gpus[place.device]
 
     def _copy(self, dst: Buffer, src: Buffer, nbytes: int, engine: Literal["copy engine", "staged"]) -> float:
         start = self.engine.now
@@ -255,20 +255,20 @@ class EmulatedMachine(Machine):
                 + (engine.fabric.rng.random() * engine.gpu.issue_ns.value + engine.order.launch_delay_ns())
                 for stream in streams
             }
-            self._states[self._gpus[device]].submit(grids, starts, gap_ns)
+            self._states[self.gpus[device]].submit(grids, starts, gap_ns)
         interval_ns = self.spec.host_agent_add_ns.value
         agents = [start_agent(engine, agent, began, interval_ns, deadline_s * 1e9) for agent in host_agents]
         copying = [
-            start_copies(engine, self._gpus[stream.device], stream.steps, began + engine.gpu.launch_ns.value, gap_ns)
+            start_copies(engine, self.gpus[stream.device], stream.steps, began + engine.gpu.launch_ns.value, gap_ns)
             for stream in copy_streams
         ]
         join_ns = engine.now + engine.gpu.launch_ns.value + (deadline_s + JOIN_MARGIN_S) * 1e9
         ending = run_to_the_end(engine, self._states, join_ns)
         elapsed = {
             device: state.ended_ns - (state.started_ns or 0.0)
-            for device, state in ((device, self._states[self._gpus[device]]) for device in used)
+            for device, state in ((device, self._states[self.gpus[device]]) for device in used)
         }
-        ended = [self._states[self._gpus[device]].ended_ns for device in used]
+        ended = [self._states[self.gpus[device]].ended_ns for device in used]
         engine.now = max([engine.now, *(time for time in ended if time < inf)])
         return Outcome(
             elapsed,
@@ -296,7 +296,7 @@ class EmulatedMachine(Machine):
         self._reset_watches(deadline_s=1.0)  # no time passes: any will do
         explored = [
             ExploredLaunch(
-                self._gpus[launch.device],
+                self.gpus[launch.device],
                 self._grid(launch, 1.0, self._program(launch.kernel).explored(launch.kernel.name)),
                 stream=launch.stream,
                 overlaps=launch.overlaps,

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pcietool.check.changing.whatif import Bench, Place, Repair, needed, repair
+from pcietool.check.changing.whatif import Bench, Place, Repair, needed, search
 from pcietool.check.running.assumptions import assumptions
 from pcietool.check.running.engines import Effort, in_random_orders, safely, timed, tried
 from pcietool.check.running.exploring import explored
@@ -154,8 +154,9 @@ class _Check:
         small = self._place(self._scenario.small_size()) if explored_whole else None
         bench = Bench(self._machine, self._place(self._scenario.sizes()[0]), small)
         if any(one.findings for one in said):
-            mended = repair(bench, said, self._effort)
-            return {"repair": mended and _repair_row(mended)}
+            found = search(bench, said, self._effort)
+            mended = found.repair and _repair_row(found.repair)
+            return {"repair": mended, "repairs_tried": found.tried, "repairs_all_tried": found.complete}
         return {
             "orderings": [
                 {
@@ -195,6 +196,6 @@ def _says(said: Said) -> str:
 def _repair_row(mended: Repair) -> Row:
     edits = [
         {"at": edit.site.own_place, "inlined_from": str(edit.site.source), "change": edit.about}
-        for edit in mended.change.edits
+        for edit in mended.edits
     ]
-    return {"edits": edits, "tried": mended.tried}
+    return {"edits": edits, "advice": mended.advice, "tried": mended.tried}
