@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import isfunction
 from types import GeneratorType
 from typing import Any, TypeAlias
@@ -32,10 +33,11 @@ from pcietool.emulator.translate.control_flow import (
 from pcietool.emulator.translate.isa import always_asks, lines_of, registers_read
 from pcietool.emulator.translate.missing import refusal
 from pcietool.emulator.translate.polls import wait_loops
-from pcietool.emulator.translate.translation import Translation
+from pcietool.emulator.translate.translation import TIMERS, Translation
 from pcietool.errors import EmulationError, PtxError
 from pcietool.ptx.declarations import end_of
 from pcietool.ptx.model import TYPE_BYTES, Function, Instruction
+from pcietool.ptx.registers import registers_in
 
 SHARED_WINDOW = 1 << 62
 """Added to a shared address to make it generic; no allocation ever has this bit."""
@@ -65,6 +67,12 @@ class Lowered:
     """The Python variable of each register."""
     non_coherent: bool
     """Does it load through the non-coherent path?"""
+
+    @cached_property
+    def reads_timers(self) -> bool:
+        """Only then can it know that the launch's deadline has passed."""
+        every = (i for block in self.function.blocks for i in block.instructions)
+        return any(name in TIMERS for i in every for operand in i.operands for name in registers_in(operand))
 
     def instruction_at(self, generator: ThreadGenerator) -> Instruction | None:
         """Where a thread waits; None before its start and behind its end."""

@@ -349,7 +349,7 @@ class EmulatedMachine(Machine):
             threads=launch.block,
             arguments=arguments,
             shared=shared_bytes(lowered.function, launch.shared),
-            deadline_ns=deadline_s * 1e9 if launch.kernel.takes_watch else inf,  # only a wait of slots.cuh knows it
+            deadline_ns=deadline_s * 1e9 if launch.kernel.takes_watch and lowered.reads_timers else inf,
             stream=launch.stream,
         )
 
