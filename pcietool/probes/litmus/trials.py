@@ -24,6 +24,7 @@ from pcietool.machines.base import Machine, Program
 from pcietool.probes.common.checks import check
 from pcietool.probes.common.runner import run_each
 from pcietool.probes.common.world import no_access
+from pcietool.probes.litmus import vectors
 from pcietool.probes.litmus.config import Placement, TrialsConfig
 from pcietool.probes.litmus.machine import Trials, homes, not_native
 from pcietool.probes.litmus.probe import NAME, answered_by_model, complaint, judge, model_row
@@ -68,12 +69,16 @@ def _run(
     def measure(placement: Placement, result: ProbeResult) -> None:
         result.effort = {"trials": config.trials, "control_trials": CONTROL_TRIALS}
         result.checks.append(_control(machine, placement, config))
+        whole = vectors.measure(machine, placement, config)
+        result.checks.append(vectors.wholeness_check(whole, config))
         for number, (path, test) in enumerate(tests, start=1):
             observer.progress(f"{placement}: {test.name}, {number} of {len(tests)}")
             if path not in prepared:
                 prepared[path] = _prepare(machine, path, test, config, observer)
-            result.rows.append(_row(machine, prepared[path], placement, config))
+            doubt = None if config.tear else vectors.torn_there(test, whole)
+            result.rows.append(_row(machine, prepared[path], placement, config, doubt))
         result.status, result.verdict, result.reason = summary(result.rows)
+        result.verdict += f"; vector bytes whole: {', '.join(map(str, whole))}"
 
     return run_each(NAME, config.placements, _method, measure, observer)
 
@@ -108,7 +113,9 @@ def _why_not(machine: Machine, test: LitmusTest) -> str | None:
     return None
 
 
-def _row(machine: Machine, prepared: Prepared, placement: Placement, config: TrialsConfig) -> Row:
+def _row(
+    machine: Machine, prepared: Prepared, placement: Placement, config: TrialsConfig, torn_there: str | None
+) -> Row:
     answered = prepared.answered
     test = answered.found.test
     status, fault = judge(answered)
@@ -134,6 +141,7 @@ def _row(machine: Machine, prepared: Prepared, placement: Placement, config: Tri
     trials = Trials(machine, test, prepared.program, places, config.seed)
     counts, elapsed_ns = trials.run(config.trials, config.timeout_s)
     trials.free()
+    doubt = doubt or torn_there
     return row | judged(answered, counts, doubt) | {"elapsed_us": elapsed_ns / 1e3, "reason": doubt}
 
 
@@ -159,8 +167,8 @@ def summary(rows: Sequence[Row]) -> tuple[Status, str, str | None]:
     return status, text, complaint(rows)
 
 
-def judged(answered: Answer, counts: Counter[Outcome], not_native: str | None) -> Row:
-    """The part of a row that says what was seen. `not_native`: why the model's promise does not hold here."""
+def judged(answered: Answer, counts: Counter[Outcome], doubt: str | None) -> Row:
+    """The part of a row that says what was seen. `doubt`: why the model's promise does not hold here."""
     found, verdict = answered.found, answered.verdict
     trials = count(counts.total())
     seen = sum(number for outcome, number in counts.items() if is_sought(found.test, outcome))
@@ -171,8 +179,8 @@ def judged(answered: Answer, counts: Counter[Outcome], not_native: str | None) -
     if forbidden:
         which = ", ".join(f"{outcome_text(found, outcome)} {_times(counts[outcome])}" for outcome in forbidden)
         note = f"forbidden: {which}"
-        status = max(status, Status.INFO if not_native else Status.FAIL, key=_severity)
-        fault = fault if not_native else f"{note} of {trials}"
+        status = max(status, Status.INFO if doubt else Status.FAIL, key=_severity)
+        fault = fault if doubt else f"{note} of {trials}"
     elif seen and verdict == "undecided":
         expected = found.test.expectation
         is_wrong = expected.stated and expected.verdict == "forbidden"

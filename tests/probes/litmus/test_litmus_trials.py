@@ -186,12 +186,10 @@ def test_a_histogram_of_a_hand_made_array() -> None:
     assert histogram(np.zeros((0, 4), np.int64)) == {(): 4}
 
 
-def judge_counts(
-    name: str, counts: dict[tuple[int, ...], int], not_native: str | None = None, **expectation: Any
-) -> Row:
+def judge_counts(name: str, counts: dict[tuple[int, ...], int], doubt: str | None = None, **expectation: Any) -> Row:
     test = packaged(name)
     test = replace(test, expectation=replace(test.expectation, **expectation))
-    return judged(answer(explore(test)), Counter(counts), not_native)
+    return judged(answer(explore(test)), Counter(counts), doubt)
 
 
 def test_a_forbidden_outcome_that_is_seen_fails_and_is_named() -> None:
@@ -210,7 +208,7 @@ def test_a_forbidden_outcome_that_is_seen_fails_and_is_named() -> None:
 
 def test_an_outcome_that_nothing_explains_fails_even_if_nobody_asked_for_it() -> None:
     assert judge_counts("mp-weak-gpus", {(7, 0): 1})["status"] == "fail"
-    assert judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 0): 1}, not_native="why")["status"] == "info"
+    assert judge_counts("mp-release.sys-acquire.sys-gpus", {(1, 0): 1}, doubt="why")["status"] == "info"
 
 
 def test_what_is_allowed_and_not_seen_is_no_proof() -> None:
