@@ -129,8 +129,6 @@ class Outcome:
     """GPU time of each copy stream, from its first step's start to its last one's end."""
     unordered: tuple[UnorderedAccess, ...] = ()
     """Only the emulator can tell, in timing order only of loads through the non-coherent path; empty elsewhere."""
-    not_emulated: tuple[str, ...] = ()
-    """What the launches allow and the emulator did not do, so that the round says nothing about it."""
 
     @property
     def finished(self) -> bool:

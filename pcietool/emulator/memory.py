@@ -18,6 +18,8 @@ OFFSET_MASK = 0xFFFFFFFF
 Writer = tuple[int, int, int]
 """(device, block, thread). Blocks of stream n are counted from n << STREAM_SHIFT, so that none is another."""
 STREAM_SHIFT = 32
+LANE_SHIFT = 48
+"""The same for launches that may run beside the launch before them in their stream."""
 Place: TypeAlias = "tuple[Segment, int]"
 """An allocation, and an offset in it."""
 

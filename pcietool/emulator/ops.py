@@ -27,6 +27,7 @@ class Code:
     WORK = 7
     BULK = 8
     MBARRIER = 9
+    GRID = 10
 
 
 SCOPES: Mapping[str, int] = {"cta": 0, "cluster": 0, "gpu": 1, "sys": 2}

@@ -56,7 +56,6 @@ def timed(
         stage.free()
     said.findings = _found("timing", played, sources)
     said.elapsed_ns = played.elapsed_ns if played.finished else None
-    said.not_covered = _left_out(played)
     return said
 
 
@@ -85,7 +84,6 @@ def in_random_orders(
         except EmulationError as error:
             said.findings = [findings.crash("random", error, sources.as_written, seed)]
             return said
-        said.not_covered = list(dict.fromkeys([*said.not_covered, *_left_out(played)]))
         for one in _found("random", played, sources, seed):
             key = (one.kind, *one.places)
             before = by_place.get(key)
@@ -105,10 +103,6 @@ def _found(engine: findings.Engine, played: Played, sources: Sources, seed: int 
         found.append(findings.wrong(engine, played.wrong, seed))
     pairs = (pair for outcome in played.outcomes for pair in outcome.unordered)
     return found + [findings.race(engine, pair, name, seed) for pair in pairs]
-
-
-def _left_out(played: Played) -> list[str]:
-    return list(dict.fromkeys(text for outcome in played.outcomes for text in outcome.not_emulated))
 
 
 def safely(run: Callable[[], Said], engine: findings.Engine, size: str) -> Said:

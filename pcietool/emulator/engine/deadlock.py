@@ -24,7 +24,7 @@ def proved(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread,
     blocks = [block for grid in grids for block in grid.running]
     stuck = [*_unanswered(blocks, engine.stuck), *_undelivered(engine, engine.stuck)] if engine.stuck else []
     gathering = [blocked for block in blocks for blocked in _gathering(block)]
-    return _sorted(stuck, _polling(engine), gathering, _not_started(grids))
+    return _sorted(stuck, _polling(engine), gathering, _waiting_for_launches(grids), _not_started(grids))
 
 
 def running(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread, ...]:
@@ -32,8 +32,10 @@ def running(engine: Core, devices: Iterable[LaunchQueue]) -> tuple[BlockedThread
     grids = [grid for device in devices for grid in device.grids]
     blocks = [block for grid in grids for block in grid.running]
     gathering = [blocked for block in blocks for blocked in _gathering(block)]
-    spinning = [_at(thread, "still runs when the host's deadline ends the round") for thread in _free(blocks)]
-    return _sorted(spinning, _polling(engine), gathering, _not_started(grids))
+    late = {thread for grid in grids for thread in grid.waiting}
+    free = (thread for thread in _free(blocks) if thread not in late)
+    spinning = [_at(thread, "still runs when the host's deadline ends the round") for thread in free]
+    return _sorted(spinning, _polling(engine), gathering, _waiting_for_launches(grids), _not_started(grids))
 
 
 def _sorted(*groups: Iterable[BlockedThread]) -> tuple[BlockedThread, ...]:
@@ -76,6 +78,13 @@ def _unanswered(blocks: Iterable[Block], link: str) -> Iterator[BlockedThread]:
     """Threads that wait for no other thread: what remains is an answer over the link."""
     for thread in _free(blocks):
         yield replace(_at(thread, "", None), address=f"waits for an answer over {link}")
+
+
+def _waiting_for_launches(grids: Iterable[Grid]) -> Iterator[BlockedThread]:
+    """The first thread of each grid that waits for the launches before it."""
+    for grid in grids:
+        for thread in grid.waiting[:1]:
+            yield _at(thread, "waits for the launches before it to end", len(grid.waiting))
 
 
 def _not_started(grids: Iterable[Grid]) -> Iterator[BlockedThread]:

@@ -39,6 +39,7 @@ class Engine(BarrierCore):
             self._work,
             bulk.serve,
             bulk.mbarrier,
+            self._grid,
         )
 
     def _sleep(self, thread: Thread, request: tuple[Op, int]) -> Any:
@@ -46,6 +47,12 @@ class Engine(BarrierCore):
         self.at(self.now + thread.lag + duration + self.gpu.issue_ns.value, self.resume, thread)
         thread.lag = 0.0
         return BLOCKED
+
+    def _grid(self, thread: Thread, request: tuple[Op]) -> Any:
+        if request[0].kind == "wait":
+            return thread.block.on_wait(thread)
+        thread.block.on_trigger()
+        return None
 
     def _work(self, thread: Thread, request: tuple[Op, int]) -> Any:
         thread.lag += request[1] * self.gpu.instruction_ns.value

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pcietool.emulator.fabric.fabric import Route
-from pcietool.emulator.memory import STREAM_SHIFT, Place, Writer, views_of
+from pcietool.emulator.memory import LANE_SHIFT, STREAM_SHIFT, Place, Writer, views_of
 from pcietool.emulator.ops import Op, Stamp
 from pcietool.emulator.order.views import NOTHING, Observer, View
 from pcietool.emulator.translate.lower import SHARED_WINDOW, Lowered, ThreadGenerator, misaligned
@@ -60,7 +60,9 @@ class Thread:
     """Bulk copies not known to be done; the last group is not committed yet."""
 
     def __post_init__(self) -> None:
-        self.writer = (self.block.device.index, self.block.index + (self.block.stream << STREAM_SHIFT), self.tid)
+        block = self.block
+        number = block.index + (block.stream << STREAM_SHIFT) + (block.lane << LANE_SHIFT)
+        self.writer = (block.device.index, number, self.tid)
 
     def start(self, generator: ThreadGenerator) -> None:
         self.generator = generator
@@ -136,6 +138,8 @@ class GridSpec:
     deadline_ns: float
     """From the start of each block."""
     stream: int = 0
+    overlaps: bool = False
+    """It may begin before the launch before it in its stream has ended."""
 
 
 class GpuState:
@@ -165,8 +169,22 @@ class GpuState:
 class Block:
     """One resident block: its threads, shared memory and barriers. `view`: what every thread knows when it starts."""
 
-    def __init__(self, device: GpuState, spec: GridSpec, index: int, sm: int, deadline_ns: float, view: View) -> None:
+    def __init__(
+        self,
+        device: GpuState,
+        spec: GridSpec,
+        index: int,
+        sm: int,
+        deadline_ns: float,
+        view: View,
+        number: int = 0,
+        lane: int = 0,
+    ) -> None:
+        """`number`: of its launch in its stream; `lane`: another one than of launches of that stream that may
+        still run."""
         self.device = device
+        self.number = number
+        self.lane = lane
         self.lowered = spec.lowered
         self.index = index
         self.stream = spec.stream
@@ -174,6 +192,10 @@ class Block:
         self.deadline_ns = deadline_ns
         self.view = view
         self.on_end: Callable[[], None]
+        self.on_trigger: Callable[[], None]
+        """The next launch may begin as far as this block is concerned."""
+        self.on_wait: Callable[[Thread], Any]
+        """A thread waits for the launches before: None, or BLOCKED."""
         self.barriers: dict[int, BlockBarrier] = {}
         self.mbarriers: dict[int, MBarrier] = {}
         """By offset in shared memory."""

@@ -5,7 +5,7 @@ Which accesses other threads can notice becomes known on the way (`locations`). 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -24,6 +24,8 @@ from pcietool.errors import EmulationError
 from pcietool.litmus.model import requests
 from pcietool.litmus.text.program import Scope
 
+NEVER = 1 << 32
+"""Threads that have to come to a barrier at which nobody waits."""
 PHASES = 16
 """That are told apart; more would keep a loop with barriers from coming back to a state."""
 KINDS_NOT_EXPLORED = {
@@ -75,6 +77,7 @@ class PtxThreads:
             Code.FENCE: self._fence,
             Code.BARRIER: self._barrier,
             Code.WARP: self._warp,
+            Code.GRID: self._grid,
         }
 
     def _are_ordered(self, one: int, other: int) -> bool:
@@ -93,10 +96,15 @@ class PtxThreads:
 
     def begin(self, thread: int) -> PtxState:
         launch = self._launch_of_block[self.threads[thread].block]
-        if not launch.before:
+        if not launch.earlier:
             return self._replay.begin(thread)
+        blocks = enumerate(launch.lets.blocks, launch.lets.first_block) if launch.lets else ()
         wait = requests.Await(
-            "starts", private=True, threads=[thread for one in launch.before for thread in one.threads]
+            "starts",
+            private=True,
+            threads=_threads_of(launch.before),
+            begins=True,
+            lets=[(_trigger_of(block), threads) for block, threads in blocks],
         )
         return PtxState(wait, -1, asked=None, sent=None, phase=0)
 
@@ -258,6 +266,23 @@ class PtxThreads:
             results=results,
         )
 
+    def _grid(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Request:
+        op: Op = asked[0]
+        block = self.threads[thread].block
+        if op.kind == "wait":
+            threads = _threads_of(self._launch_of_block[block].earlier)
+            return requests.Await(op.where(), private=True, threads=threads)
+        return requests.Barrier(
+            op.where(),
+            private=True,  # the next launch may begin then, and knows nothing of it
+            block=_trigger_of(block),
+            instance=None,
+            barrier=0,
+            quorum=NEVER,
+            members=(),
+            waits=False,
+        )
+
     def _access(self, thread: int, op: Op, address: int, state: PtxState) -> dict[str, Any]:
         """Checked, and known as cells."""
         use = Use(thread, self.threads[thread].block, state.phase, writes=op.code != Code.LOAD)
@@ -331,6 +356,15 @@ class PtxThreads:
     def _error(self, thread: int, op: Op, text: str) -> EmulationError:
         name = self.threads[thread].spec.lowered.function.name
         return EmulationError(f"{self.threads[thread]}, kernel {name}: {text} at {op.where()}")
+
+
+def _trigger_of(block: int) -> Hashable:
+    """Where the threads of a block come to let the next launch begin."""
+    return block, "lets the next launch begin"
+
+
+def _threads_of(launches: Sequence[Placed]) -> list[int]:
+    return [thread for one in launches for thread in one.threads]
 
 
 def _nearness(one: ExploredThread, other: ExploredThread) -> Scope:

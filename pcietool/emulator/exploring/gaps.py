@@ -23,7 +23,6 @@ from pcietool.litmus.model.steps import Model
 from pcietool.litmus.text.program import Scope
 from pcietool.ptx.model import Instruction
 
-OVERLAP = "launches that overlap"
 COUNTED_TURNS = "turns of wait loops that are counted"
 OWN_TIMERS = "timers of a kernel's own"
 MOST_STEPS = 200_000
@@ -33,8 +32,6 @@ MOST_STEPS = 200_000
 def gaps(threads: PtxThreads, model: Model, found: Search) -> list[str]:
     """The names of the gaps, in a fixed order."""
     near = set(_races(model, found.all_states()))
-    if any(launch.overlaps for launch in threads.launches):
-        near.add(OVERLAP)
     if any(isinstance(state.request, Load) and state.request.counts for _, state in threads.known):
         near.add(COUNTED_TURNS)
     if any(map(_stores_in_a_loop, _accessing(threads, Store))):
@@ -43,7 +40,7 @@ def gaps(threads: PtxThreads, model: Model, found: Search) -> list[str]:
         near.add(LOAD_BUFFERING)
     if any(map(has_own_timers, {id(one.spec.lowered): one.spec.lowered.function for one in threads.launches}.values())):
         near.add(OWN_TIMERS)
-    names = (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS, STORES_IN_LOOPS, OVERLAP, COUNTED_TURNS, OWN_TIMERS)
+    names = (LOAD_BUFFERING, RACING_WRITES, RACING_RMWS, STORES_IN_LOOPS, COUNTED_TURNS, OWN_TIMERS)
     return [name for name in names if name in near]
 
 

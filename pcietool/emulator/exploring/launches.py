@@ -1,6 +1,7 @@
 """The launches of an exploration: which run at the same time, and which one after the other.
 
-Streams of a device, and devices, know nothing of each other. Must not know what threads do.
+Streams of a device, and devices, know nothing of each other. In a stream a launch begins when the one before it has
+ended or, if it may overlap that, when all of its blocks let it. Must not know what threads do.
 """
 
 from __future__ import annotations
@@ -13,12 +14,8 @@ from pcietool.emulator.engine.threads import GridSpec
 
 @dataclass(frozen=True)
 class ExploredLaunch:
-    """`overlaps`: it may begin before the launch before it in its stream has ended, which is not explored."""
-
     device: int
     spec: GridSpec
-    stream: int = 0
-    overlaps: bool = False
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,18 @@ class Placed:
     launch: ExploredLaunch
     first_block: int
     first_thread: int
-    before: tuple[Placed, ...]
+    earlier: tuple[Placed, ...]
     """The launches before it in its stream."""
+
+    @property
+    def lets(self) -> Placed | None:
+        """The launch whose blocks let it begin, if it need not wait for that one's end."""
+        return self.earlier[-1] if self.earlier and self.launch.spec.overlaps else None
+
+    @property
+    def before(self) -> tuple[Placed, ...]:
+        """The launches that have ended when it begins."""
+        return self.lets.before if self.lets else self.earlier
 
     @property
     def blocks(self) -> list[tuple[int, ...]]:
@@ -51,9 +58,9 @@ def placed(launches: Sequence[ExploredLaunch]) -> list[Placed]:
     found: list[Placed] = []
     block = thread = 0
     for launch in launches:
-        where = launch.device, launch.stream
-        before = tuple(one for one in found if (one.launch.device, one.launch.stream) == where)
-        found.append(Placed(launch, block, thread, before))
+        where = launch.device, launch.spec.stream
+        earlier = tuple(one for one in found if (one.launch.device, one.launch.spec.stream) == where)
+        found.append(Placed(launch, block, thread, earlier))
         block += launch.spec.blocks
         thread += launch.spec.blocks * launch.spec.threads
     return found

@@ -15,7 +15,7 @@ from pcietool.errors import EmulationError
 
 MOST_STEPS = 2_000
 """Of one thread."""
-GOES_ON = (Code.LOAD, Code.STORE, Code.RMW, Code.FENCE)
+GOES_ON = (Code.LOAD, Code.STORE, Code.RMW, Code.FENCE, Code.GRID)
 
 
 def scout(threads: PtxThreads) -> None:
@@ -45,7 +45,7 @@ def _answer(threads: PtxThreads, thread: int, state: PtxState, written: dict[int
     """What the request returns if nothing else happens; `written`: bytes by address."""
     assert state.asked is not None
     op: Op = state.asked[0]
-    if op.code == Code.FENCE:
+    if op.code in (Code.FENCE, Code.GRID):
         return None
     place = threads.checked(thread, state.asked[1], op.bytes)
     before = [

@@ -22,7 +22,7 @@ class WrittenBytes:
         self.memory = memory
         self.launch = 0
         self.began: dict[tuple[int, int], int] = {}
-        """By device and stream, its present launch."""
+        """By device and stream, and lane (`memory.LANE_SHIFT`), its present launch."""
         self.marks: dict[int, bytearray] = {}
         self.by: dict[int, tuple[Writer, Op | None]] = {}
         """Who wrote last, by the address of the write."""

@@ -32,8 +32,8 @@ class RandomOrder(WeakMemory):
         self.fences: dict[tuple[int, Agent], View] = {}
         """Of every fence.sc so far."""
         self.launched: dict[tuple[int, int], View] = {}
-        self.ended: dict[tuple[int, int], list[Observer]] = {}
-        """By device and stream, since its last launch began."""
+        self.ended: dict[tuple[int, int], list[tuple[int, Observer]]] = {}
+        """By device and stream, each with the number of its launch, until a later one knows of it."""
 
     # -- copies, and agents that are no threads -----------------------------------------------------------------------
 
@@ -141,18 +141,31 @@ class RandomOrder(WeakMemory):
     def starts(self, threads: list[Thread]) -> Iterable[tuple[float, list[Thread]]]:
         return self.schedule.starts(threads)
 
-    def begin_grid(self, device: int, stream: int) -> View:
+    def begin_grid(self, device: int, stream: int, number: int, lane: int = 0) -> View:
         where = device, stream
+        ended = self.ended.pop(where, [])
+        self.ended[where] = [one for one in ended if one[0] >= number]
         before = self.launched.get(where, NOTHING)
-        self.launched[where] = view = meet(self.ended.pop(where, []), (before,)).fenced()
+        known = [observer for of, observer in ended if of < number]
+        self.launched[where] = view = meet(known, (before,)).fenced()
         return view
+
+    def wait_for_launches(self, threads: Iterable[Thread]) -> None:
+        views: dict[tuple[int, int, int], View] = {}
+        for thread in threads:
+            block = thread.block
+            where = block.device.index, block.stream, block.number
+            if where not in views:
+                views[where] = self.begin_grid(*where)
+            thread.observer.take(views[where])
 
     def begin(self, thread: Thread) -> None:
         thread.observer = Observer(self._agent(thread.writer, str(thread), "thread"), thread.block.view)
         self.schedule.begin(thread)
 
     def end(self, thread: Thread) -> None:
-        self.ended.setdefault((thread.block.device.index, thread.block.stream), []).append(thread.observer)
+        block = thread.block
+        self.ended.setdefault((block.device.index, block.stream), []).append((block.number, thread.observer))
 
     def unordered(self) -> tuple[UnorderedAccess, ...]:
         return self.report.take()

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pcietool.contract.outcomes import UnorderedAccess
 from pcietool.emulator.engine.threads import Block, Thread
-from pcietool.emulator.memory import Memory, Place, Segment, Writer
+from pcietool.emulator.memory import LANE_SHIFT, STREAM_SHIFT, Memory, Place, Segment, Writer
 from pcietool.emulator.ops import Op, Stamp, Write
 from pcietool.emulator.order.non_coherent import WrittenBytes
 from pcietool.emulator.order.views import NOTHING, View
@@ -159,11 +159,15 @@ class TimingOrder:
         """The host has seen all that was written, and whatever is launched now has seen what the host has."""
         self.written = None
 
-    def begin_grid(self, device: int, stream: int) -> View:
-        """A launch starts: what its threads know, which is all that launches before it on this device did."""
+    def begin_grid(self, device: int, stream: int, number: int, lane: int = 0) -> View:
+        """A launch starts: what its threads know, which is all that those of this stream did that came before launch
+        `number`. `lane` tells it apart from those that may still run."""
         if self.written is not None:
-            self.written.begin_grid(device, stream)
+            self.written.begin_grid(device, stream + (lane << LANE_SHIFT - STREAM_SHIFT))
         return NOTHING
+
+    def wait_for_launches(self, threads: Iterable[Thread]) -> None:
+        """Threads of one launch have waited until all those before it had ended."""
 
     def begin(self, thread: Thread) -> None:
         """A thread of a running grid is made."""

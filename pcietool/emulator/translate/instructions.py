@@ -192,9 +192,8 @@ def barrier_with_votes(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def grid_dependency(t: Translation, i: Instruction) -> Iterator[str]:
-    """Launches of one device follow each other here, so nothing is to wait for and nobody to let go."""
-    t.one_of(i, {"wait", "launch_dependents"})
-    yield from ()
+    """Programmatic dependent launch: lets the next launch begin, or waits for the end of those before."""
+    yield f"yield ({t.op(i, Code.GRID, kind=t.one_of(i, {'wait', 'launch_dependents'}))},)"
 
 
 def sleep(t: Translation, i: Instruction) -> Iterator[str]:

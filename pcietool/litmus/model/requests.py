@@ -103,9 +103,13 @@ class Pause(Request):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Await(Request):
-    """The first of a thread, which begins when these `threads` have ended, and has seen what they have."""
+    """Until these `threads` have ended: it has seen what they have. It may be the first of a thread, which `begins`
+    then, once in each of the blocks of `lets`, (block of a barrier, threads), one has come to that barrier or all have
+    ended."""
 
     threads: Sequence[int]
+    begins: bool = False
+    lets: Sequence[tuple[Hashable, Sequence[int]]] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -205,13 +205,15 @@ class Model:
 
     def _await(self, state: State, index: int, wait: Await) -> list[Step]:
         threads = [state.threads[number] for number in wait.threads]
-        if not all(map(is_at_end, threads)):
+        come = {arrival.barrier.block for arrival in state.arrivals}
+        let = (block in come or all(is_at_end(state.threads[number]) for number in those) for block, those in wait.lets)
+        if not (all(map(is_at_end, threads)) and all(let)):
             return []
         thread = state.threads[index]
         floor = thread.floor
         for other in threads:
             floor = join(state.orders, floor, other.floor)
-        return [self._step(state, index, thread._replace(floor=floor, began=floor))]
+        return [self._step(state, index, thread._replace(floor=floor, began=floor if wait.begins else thread.began))]
 
     # Time
 

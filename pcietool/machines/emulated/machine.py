@@ -51,6 +51,8 @@ from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, 
 
 RESERVED_SHARED = 1024
 """Bytes of each SM's shared memory that CUDA keeps for itself, a block."""
+OVERLAPPING = (9, 0)
+"""Compute capability from which on a launch may begin before the one ahead of it has ended."""
 DEFAULT_FABRIC = "pcie5-switch4"
 
 
@@ -276,7 +278,6 @@ class EmulatedMachine(Machine):
             tuple(agent.ended_ns - began for agent in agents),
             tuple(span.ended_ns - span.started_ns for span in copying),
             engine.order.unordered(),
-            _not_overlapped(launches),
         )
 
     def explore(
@@ -298,8 +299,6 @@ class EmulatedMachine(Machine):
             ExploredLaunch(
                 self.gpus[launch.device],
                 self._grid(launch, 1.0, self._program(launch.kernel).explored(launch.kernel.name)),
-                stream=launch.stream,
-                overlaps=launch.overlaps,
             )
             for launch in launches
         ]
@@ -351,17 +350,5 @@ class EmulatedMachine(Machine):
             shared=shared_bytes(lowered.function, launch.shared),
             deadline_ns=deadline_s * 1e9 if launch.kernel.takes_watch and lowered.reads_timers else inf,
             stream=launch.stream,
+            overlaps=launch.overlaps and self.spec.gpu.compute_capability >= OVERLAPPING,
         )
-
-
-def _not_overlapped(launches: Sequence[Launch]) -> tuple[str, ...]:
-    """Launches that might have begun before the one ahead of them had ended."""
-    seen: set[tuple[int, int]] = set()
-    names = []
-    for launch in launches:
-        where = launch.device, launch.stream
-        if launch.overlaps and where in seen:
-            names.append(launch.kernel.name)
-        seen.add(where)
-    late = ", ".join(dict.fromkeys(names))
-    return (f"overlap: {late} began after the launch before had ended; explore() lets them overlap",) if names else ()

@@ -75,13 +75,62 @@ def test_nothing_orders_streams(streams: tuple[int, int], found: bool) -> None:
         assert all(0 <= one.block < 2 for one in unordered)
 
 
-def test_launches_that_do_not_overlap_although_they_might_are_named(emulated: EmulatedMachine) -> None:
-    first, second = launches(emulated, 0, 0)
-    both = [replace(second, overlaps=True), replace(first, overlaps=True)]
-    outcome = emulated.run(both, 0.01)
-    assert outcome.finished
-    assert [said.split(":")[0] for said in outcome.not_emulated] == ["overlap"]
-    assert emulated.run([both[0], first], 0.01).not_emulated == ()
+LETS, AWAITS, STORE = "griddepcontrol.launch_dependents;", "griddepcontrol.wait;", "st.global.u32 [%a], 5;"
+SLEEP = "nanosleep.u32 5000;"
+LOAD = "ld.global.u32 %r1, [%a]; st.global.u32 [%b], %r1;"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "overlaps", "seen", "unordered"),
+    [
+        (f"{LETS} {SLEEP} {STORE}", LOAD, True, 0, True),
+        (f"{LETS} {SLEEP} {STORE}", f"{AWAITS} {LOAD}", True, 5, False),
+        (f"{LETS} {SLEEP} {STORE}", LOAD, False, 5, False),
+        (f"{SLEEP} {STORE} {LETS}", LOAD, True, 5, True),
+        (f"{SLEEP} {STORE}", LOAD, True, 5, True),
+        (f"{SLEEP} {STORE}", f"{AWAITS} {LOAD}", True, 5, False),
+    ],
+)
+def test_a_launch_that_may_overlap_begins_once_it_is_let(
+    first: str, second: str, overlaps: bool, seen: int, unordered: bool
+) -> None:
+    """In timing order it then sees what is there; in random order nothing orders the two unless it waits."""
+    for order in ("timing", "random"):
+        with EmulatedMachine.open("pcie5-switch4", order=order) as machine:
+            words = machine.alloc(on_device(0), 64, "data"), machine.alloc(on_device(0), 64, "out")
+            kernels = [ptx_program(f"{body} ret;", order).kernel("k") for body in (first, second)]
+            both = [Launch(0, kernels[0], 1, 1, words), Launch(0, kernels[1], 1, 1, words, overlaps=overlaps)]
+            outcome = machine.run(both, 0.01)
+            assert outcome.finished
+            if order == "timing":
+                assert words[1].read(np.uint32)[0] == seen
+            else:
+                assert bool(outcome.unordered) == unordered
+
+
+def test_the_third_launch_waits_for_the_first_too(emulated: EmulatedMachine) -> None:
+    """Though the one between them has ended; and it begins only when all blocks of that have let it."""
+    words = emulated.alloc(on_device(0), 64, "data"), emulated.alloc(on_device(0), 64, "out")
+    kernels = [
+        ptx_program(f"{body} ret;").kernel("k")
+        for body in (f"{LETS} {SLEEP} {SLEEP} {STORE}", LETS, f"{AWAITS} {LOAD}", LOAD)
+    ]
+    launches = [Launch(0, kernels[0], 1, 1, words)]
+    launches += [Launch(0, kernel, 2, 1, words, overlaps=True) for kernel in kernels[1:3]]
+    assert emulated.run(launches, 0.01).finished
+    assert words[1].read(np.uint32)[0] == 5
+    words[0].fill(0)
+    assert emulated.run([*launches[:2], Launch(0, kernels[3], 1, 1, words)], 0.01).finished
+    assert words[1].read(np.uint32)[0] == 5
+
+
+def test_who_waits_for_a_launch_that_hangs_is_named(emulated: EmulatedMachine) -> None:
+    words = emulated.alloc(on_device(0), 64, "data"), emulated.alloc(on_device(0), 64, "out")
+    spin = f"{LETS} A: ld.relaxed.sys.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;"
+    kernels = [ptx_program(body).kernel("k") for body in (spin, f"{AWAITS} ret;")]
+    hang = emulated.run([Launch(0, kernel, 1, 1, words, overlaps=True) for kernel in kernels], 0.001).hang
+    assert hang is not None
+    assert any("waits for the launches before it" in one.address for one in hang.proof)
 
 
 def test_a_launch_ends_when_its_stores_have_arrived(emulated: EmulatedMachine) -> None:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -259,9 +258,37 @@ def test_launches_of_two_streams_run_at_once(two_gpus: EmulatedMachine, stream: 
     assert {value for (value,) in found.outcomes} == values
 
 
-def test_a_launch_that_may_begin_early_is_a_gap(two_gpus: EmulatedMachine) -> None:
-    word = two_gpus.alloc(on_device(0), 4, "word")
+@pytest.mark.parametrize(
+    ("body", "overlaps", "values"),
+    [
+        ("LOAD", False, {7}),
+        ("LOAD", True, {0, 7}),
+        ("griddepcontrol.wait; LOAD", True, {7}),
+        ("LOAD griddepcontrol.wait;", True, {0, 7}),
+    ],
+)
+def test_a_launch_that_may_begin_early_has_to_wait(
+    two_gpus: EmulatedMachine, body: str, overlaps: bool, values: set[int]
+) -> None:
+    word, seen = (two_gpus.alloc(on_device(0), 4, name) for name in ("word", "seen"))
+    store = ptx_program("griddepcontrol.launch_dependents; st.global.u32 [%a], 7; ret;").kernel("k")
+    load = ptx_program(body.replace("LOAD", "ld.global.u32 %r1, [%a];") + "st.global.u32 [%b], %r1; ret;").kernel("k")
+    launches = [Launch(0, store, 1, 1, (word, word)), Launch(0, load, 1, 1, (word, seen), overlaps=overlaps)]
+    found = two_gpus.explore(launches, [(seen, np.uint32, 1)])
+    assert ({value for (value,) in found.outcomes}, found.hangs) == (values, "forbidden")
+
+
+def test_a_launch_begins_once_it_is_let(two_gpus: EmulatedMachine) -> None:
+    """Whatever it does comes behind that."""
+    word, seen = (two_gpus.alloc(on_device(0), 4, name) for name in ("word", "seen"))
+    load = "ld.global.u32 %r1, [%a]; st.global.u32 [%b], %r1;"
+    first, last = (
+        ptx_program(body).kernel("k")
+        for body in (f"{load} griddepcontrol.launch_dependents; ret;", f"griddepcontrol.launch_dependents; {load} ret;")
+    )
     store = ptx_program("st.global.u32 [%a], 7; ret;").kernel("k")
-    first = Launch(0, store, 1, 1, (word, word))
-    found = two_gpus.explore([first, replace(first, overlaps=True)], [(word, np.uint32, 1)])
-    assert (found.gaps, found.hangs) == (("launches that overlap",), "undecided")
+    dependent = Launch(0, store, 1, 1, (word, word), overlaps=True)
+    for kernel, values in ((first, {0}), (last, {0, 7})):
+        launches = [Launch(0, kernel, 1, 1, (word, seen)), dependent]
+        found = two_gpus.explore(launches, [(seen, np.uint32, 1)])
+        assert {value for (value,) in found.outcomes} == values
