@@ -135,3 +135,23 @@ def test_a_barrier_that_is_gone_is_no_barrier(emulated: EmulatedMachine) -> None
 def test_other_copies_are_refused_at_load(emulated: EmulatedMachine, form: str) -> None:
     with pytest.raises(PtxError, match="does not know"):
         run_ptx(emulated, f"{form}\nret;", registers=SHARED)
+
+
+@pytest.mark.parametrize(("allowed", "waits_for_the_large_one"), [(1, False), (0, True)])
+def test_a_wait_that_allows_the_youngest_group_does_not_wait_for_it(
+    emulated: EmulatedMachine, allowed: int, waits_for_the_large_one: bool
+) -> None:
+    """16 bytes in the first group, 16 KiB in the second; the times before and behind the wait."""
+    body = f""".shared .align 16 .b8 tile[16400]; .reg .b32 %s; mov.u32 %s, tile; mov.u64 %rd1, %globaltimer;
+        st.global.u64 [%b], %rd1; fence.proxy.async.shared::cta;
+        cp.async.bulk.global.shared::cta.bulk_group [%a], [%s], 16; cp.async.bulk.commit_group; add.s64 %a, %a, 16;
+        cp.async.bulk.global.shared::cta.bulk_group [%a], [%s], 16384; cp.async.bulk.commit_group;
+        cp.async.bulk.wait_group {allowed}; mov.u64 %rd1, %globaltimer; st.global.u64 [%b+8], %rd1;
+        cp.async.bulk.wait_group 0; ret;"""
+    target, times = emulated.alloc(on_device(1), 1 << 15, "target"), emulated.alloc(on_device(0), 16, "times")
+    assert emulated.run([Launch(0, ptx_program(body).kernel("k"), 1, 1, (target, times))], 0.01).finished
+    begin, end = times.read(np.uint64).tolist()
+    large_ns = 16384 / emulated.spec.peer.bandwidth_gb_s.value
+    acknowledged_ns = emulated.spec.peer.acknowledge_ns.value
+    assert end - begin >= 0.9 * acknowledged_ns
+    assert (end - begin >= acknowledged_ns + large_ns / 2) == waits_for_the_large_one

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from pcietool.emulator.memory import Memory
 from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.base import HOST, Launch, Machine, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
@@ -202,3 +203,25 @@ def test_clusters_are_refused_at_load(emulated: EmulatedMachine) -> None:
     with pytest.raises(PtxError, match="kernel k: the emulator knows no clusters"):
         emulated.load_text("clusters.cu", text.format("__cluster_dims__(2, 1, 1)"))
     emulated.load_text("no_clusters.cu", text.format(""))
+
+
+@pytest.mark.parametrize(
+    ("offset", "nbytes", "message"),
+    [
+        (30, 1, None),
+        (31, 1, "1 byte access at offset 31 .* only 31 bytes"),
+        (28, 4, "4 byte access at offset 28 .* only 31 bytes"),
+        (16, 16, "16 byte access at offset 16 .* only 31 bytes"),
+        (0, 16, None),
+        (8, 16, "misaligned 16 byte access at offset 8"),
+        (4, 8, "misaligned 8 byte access at offset 4"),
+    ],
+)
+def test_the_last_byte_is_the_last_and_whole_vectors_are_aligned(offset: int, nbytes: int, message: str | None) -> None:
+    memory = Memory(1)
+    segment = memory.alloc(0, 31, "odd")
+    if message is None:
+        assert memory.find(segment.address + offset, nbytes) == (segment, offset)
+        return
+    with pytest.raises(EmulationError, match=message):
+        memory.find(segment.address + offset, nbytes)

@@ -67,6 +67,10 @@ NOT_WAITING = {
         DONE: ret;""",
     "shared memory may end it too, beside a look at the time": f"""A: {WAIT} @!%p1 bra DONE; mov.u64 %rd1, %globaltimer;
         ld.volatile.shared.u32 %r2, [word]; setp.eq.u32 %p2, %r2, 0; @%p2 bra A; DONE: ret;""",
+    "shared memory in the same condition": f"""A: {WAIT} ld.volatile.shared.u32 %r2, [word];
+        setp.eq.u32 %p2, %r2, 0; and.pred %p3, %p1, %p2; @%p3 bra A; ret;""",
+    "a weak load in the same condition": f"""A: {WAIT} ld.global.u32 %r2, [%b];
+        setp.eq.u32 %p2, %r2, 0; and.pred %p3, %p1, %p2; @%p3 bra A; ret;""",
     "memory of its own": """A: ld.volatile.local.u32 %r1, [own]; setp.eq.u32 %p1, %r1, 0; @%p1 bra A; ret;""",
     "a weak load may end it too": f"""A: {WAIT} @!%p1 bra DONE; ld.global.u32 %r2, [%b];
         setp.eq.u32 %p2, %r2, 0; @%p2 bra A; DONE: ret;""",
