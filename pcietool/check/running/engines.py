@@ -16,7 +16,7 @@ from pcietool.check.running.play import Played, Stage
 from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described
 from pcietool.errors import EmulationError, EndlessError, PcietoolError, ScenarioError
-from pcietool.machines.base import Machine
+from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.units import count
 
 Progress = Callable[[str], None]
@@ -40,11 +40,16 @@ class Effort:
 
 
 def timed(
-    machine: Machine, described: Described, sources: Sources, effort: Effort, edits: Mapping[Built, str] | None = None
+    machine: EmulatedMachine,
+    described: Described,
+    sources: Sources,
+    effort: Effort,
+    edits: Mapping[Built, str] | None = None,
 ) -> Said:
     """One run with the machine's latencies."""
     said = Said("timing", described.size.label, 1)
     stage = Stage(machine, described, sources, edits)
+    before = machine.engine.events
     try:
         played = stage.play(effort.deadline_s)
     except EndlessError:
@@ -55,12 +60,17 @@ def timed(
     finally:
         stage.free()
     said.findings = _found("timing", played, sources)
+    said.events = machine.engine.events - before
     said.elapsed_ns = played.elapsed_ns if played.finished else None
     return said
 
 
 def in_random_orders(
-    machine: Machine, described: Described, sources: Sources, effort: Effort, edits: Mapping[Built, str] | None = None
+    machine: EmulatedMachine,
+    described: Described,
+    sources: Sources,
+    effort: Effort,
+    edits: Mapping[Built, str] | None = None,
 ) -> Said:
     """A run for each seed, with memory as weak as PTX allows and ranks that start late."""
     said = Said("random", described.size.label)

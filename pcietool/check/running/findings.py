@@ -47,6 +47,8 @@ class Said:
     findings: list[Finding] = field(default_factory=list)
     not_covered: list[str] = field(default_factory=list)
     """What this engine did not look at, in words."""
+    events: int = 0
+    """What the emulator had to do."""
     elapsed_ns: float | None = None
     """GPU time of one run, where the engine has a clock."""
 

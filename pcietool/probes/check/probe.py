@@ -152,7 +152,8 @@ class _Check:
     def _what_if(self, said: Sequence[Said]) -> dict[str, Any]:
         explored_whole = [one for one in said if one.engine == "explore" and one.tries and not one.not_covered]
         small = self._place(self._scenario.small_size()) if explored_whole else None
-        bench = Bench(self._machine, self._place(self._scenario.sizes()[0]), small)
+        events = max(one.events for one in said)
+        bench = Bench(self._machine, self._place(self._scenario.sizes()[0]), small, events)
         if any(one.findings for one in said):
             found = search(bench, said, self._effort)
             mended = found.repair and _repair_row(found.repair)
