@@ -78,11 +78,7 @@ def _print_repair(console: Console, details: Mapping[str, Any]) -> None:
         return
     repair = details["repair"]
     if repair is None:
-        tried = f"{details['repairs_tried']} changes tried" + (
-            "" if details["repairs_all_tried"] else ", then time was out"
-        )
-        advice = f"no stronger order in one or two places mends it ({tried}): look at who writes and waits for what"
-        console.print(Text(advice, "bold"))
+        console.print(Text(_no_repair(details), "bold"))
         return
     console.print(Text("what mends it:", style="bold"))
     for one in repair["edits"]:
@@ -91,6 +87,15 @@ def _print_repair(console: Console, details: Mapping[str, Any]) -> None:
     if repair["advice"]:
         console.print(Text(f"  {repair['advice']}", style="bold green"))
     console.print(Text(f"  {repair['tried']}", style="dim"))
+
+
+def _no_repair(details: Mapping[str, Any]) -> str:
+    where_to_look = "look at who writes what each wait looks at, and when"
+    if not details["repairs_tried"]:
+        return f"it hangs in timing order, where every store arrives: no fence mends that; {where_to_look}"
+    out_of_time = "" if details["repairs_all_tried"] else ", then time was out"
+    tried = f"{details['repairs_tried']} changes tried{out_of_time}"
+    return f"no stronger order in one or two places mends it ({tried}); {where_to_look}"
 
 
 def _print_orderings(console: Console, orderings: Sequence[Mapping[str, Any]], lines: Mapping[str, str]) -> None:
