@@ -55,9 +55,17 @@ def compile_source(
     return compiled(source, name, real_architecture(architecture), options)
 
 
-def compiled(source: str, name: str, target: str, options: Sequence[str], expressions: Sequence[str] = ()) -> Compiled:
-    """The same with NVRTC's own options; `expressions` are C++ names of kernels, which templates only then become."""
-    with _program(source, name) as program:
+def compiled(
+    source: str,
+    name: str,
+    target: str,
+    options: Sequence[str],
+    expressions: Sequence[str] = (),
+    headers: Mapping[str, str] | None = None,
+) -> Compiled:
+    """The same with NVRTC's own options; `expressions` are C++ names of kernels, which templates only then become;
+    `headers` can be included beside those of kernels/."""
+    with _program(source, name, headers) as program:
         for expression in expressions:
             checked(nvrtc().nvrtcAddNameExpression(program, expression.encode()))
         succeeded = _compile(program, [f"--gpu-architecture={target}", *options])
@@ -98,8 +106,8 @@ def nvrtc() -> Any:
 
 
 @contextmanager
-def _program(source: str, name: str) -> Iterator[Any]:
-    headers = kernel_headers()
+def _program(source: str, name: str, more_headers: Mapping[str, str] | None = None) -> Iterator[Any]:
+    headers = {**kernel_headers(), **(more_headers or {})}
     texts = [text.encode() for text in headers.values()]
     names = [header.encode() for header in headers]
     program = checked(nvrtc().nvrtcCreateProgram(source.encode(), name.encode(), len(names), texts, names))

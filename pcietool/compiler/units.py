@@ -6,13 +6,16 @@ Once for the same unit and architecture in this process. Must not load or run an
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from pathlib import Path
 
 from pcietool.compiler.compile import Compiled, compiled, real_architecture
+from pcietool.compiler.headers import PACKAGES, header_folders, stubs
 from pcietool.compiler.library import nvrtc_info
 from pcietool.compiler.unit import Unit
 from pcietool.errors import CompileError
 
+_NOT_FOUND = re.compile(r'(?:cannot|could not) open source file "([^"]+)"')
 _ENTRY = re.compile(r"\.entry\s+([\w$.]+)")
 _known: dict[tuple[object, ...], Compiled] = {}
 
@@ -27,18 +30,46 @@ def compile_unit(unit: Unit, architecture: str | tuple[int, int]) -> Compiled:
 
 
 def _compiled(unit: Unit, target: str) -> Compiled:
-    if unit.language == "ptx":
-        found = Compiled(unit.text, b"", target, "", nvrtc_info())
-    else:
-        folders = [*([unit.folder] if unit.folder else []), *unit.include]
-        options = [f"--std={unit.std}", "-default-device", "-lineinfo"]
-        options += [f"-I{folder}" for folder in folders]
-        options += [f"-D{name}={value}" for name, value in unit.define.items()]
-        expressions = [entry for entry in unit.entries if not _is_plain(entry)]
-        found = compiled(unit.text, unit.name, target, options, expressions)
+    ready = unit.language == "ptx"
+    found = Compiled(unit.text, b"", target, "", nvrtc_info()) if ready else _of_cuda(unit, target)
     names = _ENTRY.findall(found.ptx)
     entries = {entry: found.entries.get(entry) or _entry(unit, entry, names) for entry in unit.entries}
     return Compiled(found.ptx, found.cubin, target, found.log, found.nvrtc, entries)
+
+
+def _of_cuda(unit: Unit, target: str) -> Compiled:
+    folders = [*([unit.folder] if unit.folder else []), *unit.include, *(one.path for one in header_folders())]
+    options = [f"--std={unit.std}", "-default-device", "-lineinfo", *(f"-I{folder}" for folder in folders)]
+    options += [f"-D{name}={value}" for name, value in unit.define.items()]
+    expressions = [entry for entry in unit.entries if not _is_plain(entry)]
+    has_cccl = any((folder / "cuda" / "std").is_dir() for folder in folders)
+    try:
+        return compiled(unit.text, unit.name, target, options, expressions, stubs(has_cccl))
+    except CompileError as error:
+        raise _explained(error, unit, folders) from None
+
+
+def _explained(error: CompileError, unit: Unit, folders: Sequence[Path]) -> CompileError:
+    """In the words of who wrote the source: what NVRTC, which compiles for the device alone, cannot know."""
+    first, _, log = str(error).partition("\n")
+    if missing := _NOT_FOUND.search(str(error)):
+        where = ", ".join(map(str, folders)) or "nowhere"
+        advice = f"add its folder with include=[...], or {PACKAGES} if it is CUDA's"
+        return CompileError(f"{unit.name}: there is no {missing[1]} to include; searched: {where}; {advice}\n{log}")
+    for entry in unit.entries:
+        if not _is_plain(entry) and "__nv_" in first + log and entry in log:
+            return CompileError(
+                f"{unit.name} has no kernel {entry!r}, or it cannot be made: {_first_error(log)}\n{log}"
+            )
+    if launch := next((n for n, line in enumerate(unit.text.splitlines(), 1) if "<<<" in line), None):
+        advice = "put `#ifndef __CUDACC_RTC__` around host code, or the kernels into a .cuh of their own"
+        return CompileError(f"{first}; line {launch} launches a kernel, which NVRTC cannot compile: {advice}\n{log}")
+    return error
+
+
+def _first_error(log: str) -> str:
+    lines = [line for line in log.splitlines() if ": error: " in line]
+    return lines[0].partition(": error: ")[2] if lines else "see the log"
 
 
 def _is_plain(entry: str) -> bool:
