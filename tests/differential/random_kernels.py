@@ -130,7 +130,7 @@ class _Code:
         return [line] if wide else [line, f"cvt.u64.u32 %rd{n}, %r0;"]
 
     def _fence(self) -> Sequence[str]:
-        return [f"fence.{self._random.choice(('acq_rel', 'sc'))}.{self._random.choice(SCOPES)};"]
+        return [f"fence.{self._random.choice(('acq_rel', 'sc', 'acquire', 'release'))}.{self._random.choice(SCOPES)};"]
 
 
 def _meet(random: Random, codes: dict[Place, _Code]) -> None:

@@ -29,7 +29,7 @@ NEVER = 1 << 32
 PHASES = 16
 """That are told apart; more would keep a loop with barriers from coming back to a state."""
 KINDS_NOT_EXPLORED = {
-    *((Code.FENCE, kind) for kind in ("proxy", "acquire", "release")),
+    (Code.FENCE, "proxy"),
     *((Code.BARRIER, vote) for vote in BARRIER_VOTES),
 }
 """Of opcodes that are explored otherwise."""
@@ -220,6 +220,8 @@ class PtxThreads:
             wait_loops=self._wait_loops(thread, op),
             sequential=sequential,
             scope=Scope(op.scope),
+            acquires=op.kind != "release",
+            releases=op.kind != "acquire",
         )
 
     def _barrier(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Barrier:

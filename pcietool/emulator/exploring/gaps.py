@@ -266,7 +266,8 @@ def _never(state: PtxState) -> bool:
 
 
 def _fences(scope: Scope) -> Callable[[Any], bool]:
-    return lambda state: isinstance(state.request, Fence) and state.request.scope >= scope
+    """Those that release."""
+    return lambda state: isinstance(state.request, Fence) and state.request.releases and state.request.scope >= scope
 
 
 def _acquires(scope: Scope, places: set[tuple[int, ...]]) -> Callable[[Any], bool]:
@@ -276,7 +277,7 @@ def _acquires(scope: Scope, places: set[tuple[int, ...]]) -> Callable[[Any], boo
         request = state.request
         if isinstance(request, Load) and request.acquire and request.scope >= scope:
             return len(places) == 1 and tuple(chain(*request.moments)) in places
-        return isinstance(request, Fence) and request.scope >= scope
+        return isinstance(request, Fence) and request.acquires and request.scope >= scope
 
     return acquires
 

@@ -74,8 +74,12 @@ class Rmw(Access):
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Fence(Request):
+    """One that only `acquires` hands nothing on; one that only `releases` takes nothing over."""
+
     sequential: bool
     scope: Scope
+    acquires: bool = True
+    releases: bool = True
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)

@@ -165,13 +165,13 @@ class Model:
 
     def _fence(self, state: State, index: int, fence: Fence) -> list[Step]:
         thread = state.threads[index]
-        sources = [source for _, source in thread.pending]
+        sources = [source for _, source in thread.pending] if fence.acquires else []
         if fence.sequential:
             sources += state.fences
         floor = self.accesses.acquired(state, index, thread.floor, sources, fence.scope)
         if fence.sequential:
             state = state._replace(fences=state.fences | {Source(fence.scope, index, floor)})
-        fenced = replaced(thread.fenced, fence.scope, floor)
+        fenced = replaced(thread.fenced, fence.scope, floor) if fence.releases else thread.fenced
         return [self._step(state, index, thread._replace(floor=floor, fenced=fenced))]
 
     # Rule 11
