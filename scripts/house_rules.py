@@ -20,7 +20,7 @@ MAX_FUNCTION_LINES = 60
 MAX_FILES = 15
 CUDA_IMPORTERS = {"machines", "compiler"}
 STAIRCASE = (
-    {"cli", "__main__"},
+    {"cli", "__main__", "pytest_plugin"},
     {"report"},
     {"probes"},
     {"check", "contenders"},

@@ -91,9 +91,10 @@ class Command:
         return run
 
 
-def command(
-    name: str, common: Collection[str] = tuple(Common.__dataclass_fields__)
-) -> Callable[[Callable[..., ExitCode]], Command]:
+OF_ALL = tuple(name for name in Common.__dataclass_fields__ if name != "sarif")
+
+
+def command(name: str, common: Collection[str] = OF_ALL) -> Callable[[Callable[..., ExitCode]], Command]:
     """Makes a function a Command. If a probe has its name, it takes the options that the probe's config declares."""
     return lambda call: Command(name, call, common)
 

@@ -89,6 +89,21 @@ class Common:
             rich_help_panel=_OUTPUT,
         ),
     ] = None
+    junit: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", parser=_output_path, help="Write JUnit XML, for CI to show.", rich_help_panel=_OUTPUT
+        ),
+    ] = None
+    sarif: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            parser=_output_path,
+            help="Write findings as SARIF, for annotations on a pull request.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None
     raw: Annotated[
         bool, typer.Option("--raw", help="Write every sample as .npz beside the JSON file.", rich_help_panel=_OUTPUT)
     ] = False
@@ -129,7 +144,7 @@ class Common:
 
     def _check_characters(self) -> None:
         """Names are printed, on terminals too."""
-        for option in ("gpus", "fabric", "json", "csv", "out", "trace"):
+        for option in ("gpus", "fabric", "json", "csv", "junit", "sarif", "out", "trace"):
             if complaint := unseen(str(getattr(self, option) or "")):
                 raise UsageError(f"--{option} {getattr(self, option)} has {complaint}; use another name")
 
@@ -156,8 +171,9 @@ class Common:
     def _check_output(self) -> None:
         if self.csv == STDOUT:
             raise UsageError("--csv needs a file; only --json writes to standard output")
-        if self.trace == STDOUT:
-            raise UsageError("--trace needs a file; only --json writes to standard output")
+        for option in ("trace", "junit", "sarif"):
+            if getattr(self, option) == STDOUT:
+                raise UsageError(f"--{option} needs a file; only --json writes to standard output")
         if self.raw and self.out is None and self.json in (None, STDOUT):
             raise UsageError("--raw writes beside the JSON file; name one with --json FILE or --out DIR")
         if self.quiet and self.verbose:

@@ -11,10 +11,15 @@ from pcietool.cli.options import STDOUT, Common
 from pcietool.contract.results import ProbeResult
 from pcietool.errors import UsageError
 from pcietool.report import files
+from pcietool.report.junit import junit_text
 from pcietool.report.result import Document, raw_samples, tidy_rows
+from pcietool.report.sarif import sarif_text
 
 if TYPE_CHECKING:
     from pcietool.emulator.engine.trace import EventTrace
+
+
+Render = Callable[[Document, Sequence[ProbeResult]], str]
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,7 @@ class Outputs:
     json: tuple[Path, ...]
     csv: tuple[Path, ...]
     npz: tuple[Path, ...]
+    texts: tuple[tuple[Path, Render], ...]
     trace: tuple[Path, ...]
     json_on_stdout: bool
     overwrite: bool
@@ -40,13 +46,15 @@ class Outputs:
         if common.out:
             files.ensure_directory(common.out)
         trace = (common.trace,) if common.trace else ()
-        outputs = cls(tuple(json), tuple(csv), tuple(npz), trace, common.json == STDOUT, common.overwrite)
+        asked = (common.junit, junit_text), (common.sarif, sarif_text)
+        texts = tuple((path, render) for path, render in asked if path)
+        outputs = cls(tuple(json), tuple(csv), tuple(npz), texts, trace, common.json == STDOUT, common.overwrite)
         outputs._check()
         return outputs
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        return self.json + self.csv + self.npz + self.trace
+        return self.json + self.csv + self.npz + tuple(path for path, _ in self.texts) + self.trace
 
     def write(self, document: Document, results: Sequence[ProbeResult], wrote: Callable[[str], None]) -> None:
         """Writes every file and says so. Raises OutputError."""
@@ -58,6 +66,9 @@ class Outputs:
             wrote(f"wrote {path}")
         for path in self.npz:
             files.write_npz(raw_samples(results), path, self.overwrite)
+            wrote(f"wrote {path}")
+        for path, render in self.texts:
+            files.write_text([render(document, results)], path, self.overwrite)
             wrote(f"wrote {path}")
 
     def write_trace(self, trace: EventTrace, document: Document, wrote: Callable[[str], None]) -> None:

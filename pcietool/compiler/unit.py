@@ -33,6 +33,8 @@ class Unit:
     std: str = "c++17"
     entries: tuple[str, ...] = ()
     folder: Path | None = None
+    path: Path | None = None
+    """The file, if it is one."""
 
     def key(self) -> tuple[object, ...]:
         """Equal units compile to the same code, as long as what they include stays as it is."""
@@ -46,4 +48,4 @@ def unit_of_file(path: Path) -> Unit:
     if language is None:
         kind = path.suffix or "file without suffix"
         raise UsageError(f"{path}: cannot compile a {kind}; it takes {', '.join(SUFFIXES)}")
-    return Unit(path.name, read_text(path), language, folder=path.parent)
+    return Unit(path.name, read_text(path), language, folder=path.parent, path=path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pcietool.cli.command import Asked, command
+from pcietool.cli.command import OF_ALL, Asked, command
 from pcietool.errors import ExitCode
 from pcietool.report.columns import Column
 from pcietool.units import micros
@@ -16,7 +16,7 @@ COLUMNS = (
 )
 
 
-@command("check")
+@command("check", common=(*OF_ALL, "sarif"))
 def check(asked: Asked) -> ExitCode:
     """Whether a kernel of your own hangs, tears or loses data, and which fence it needs or lacks.
 

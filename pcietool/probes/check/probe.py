@@ -99,6 +99,7 @@ class _Check:
         if not self._config.quick and self._config.replay is None:
             result.details |= self._what_if(said)
         result.details["lines"] = self._lines(result.details)
+        result.details["files"] = self._files()
         return result
 
     def _lines(self, details: dict[str, Any]) -> dict[str, str]:
@@ -109,6 +110,15 @@ class _Check:
         for place in self._places.values():
             found |= place.sources.texts.of({*steps, *edits} - found.keys())
         return found
+
+    def _files(self) -> dict[str, str]:
+        """Where the sources are, by the name that places have, but for those that a scenario's file holds."""
+        files: dict[str, str] = {}
+        for place in self._places.values():
+            for built in place.sources.all_built:
+                path = built.unit.path
+                files[built.unit.name] = _relative(path) if path else ""
+        return {name: path for name, path in files.items() if path}
 
     def _method(self) -> str:
         return (
@@ -170,6 +180,12 @@ class _Check:
                 for one in needed(bench, self._effort)
             ]
         }
+
+
+def _relative(path: Path) -> str:
+    """As it is named from here, if it is below."""
+    absolute, here = path.resolve(), Path.cwd()
+    return absolute.relative_to(here).as_posix() if absolute.is_relative_to(here) else absolute.as_posix()
 
 
 def _row(said: Said) -> Row:
