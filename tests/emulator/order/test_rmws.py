@@ -61,8 +61,10 @@ RECEIVE = """LOOK: ld.acquire.sys.global.u32 %r1, [%b]; setp.lt.u32 %p1, %r1, {l
 RELEASE = "st.release.sys.global.u32 [%b], 1;"
 
 
-def forwarded(fabric: str, release: str, rmw: str, last: int) -> tuple[set[int], list[UnorderedAccess]]:
-    """GPU 0 sends, GPU 1 performs an RMW on the flag once it is set, GPU 2 waits for `last` and reads: what it got, and
+def forwarded(
+    fabric: str, release: str, rmw: str, last: int, gpus: tuple[int, int, int] = (0, 1, 2)
+) -> tuple[set[int], list[UnorderedAccess]]:
+    """One GPU sends, one performs an RMW on the flag once it is set, one waits for `last` and reads: what it got, and
     what was unordered, in some seeds."""
     texts = [SEND.format(release=release), FORWARD.format(rmw=rmw), RECEIVE.format(last=last)]
     kernels = [ptx_program(text, "random", parameters=THREE).kernel("k") for text in texts]
@@ -71,7 +73,10 @@ def forwarded(fabric: str, release: str, rmw: str, last: int) -> tuple[set[int],
     for seed in range(12):
         with EmulatedMachine.open(fabric, [0, 1, 2], seed, "random") as machine:
             data, flag, seen = (machine.alloc(on_device(2), 4, name) for name in ("data", "flag", "seen"))
-            launches = [Launch(gpu, kernel, 1, 1, (data, flag, seen)) for gpu, kernel in enumerate(kernels)]
+            launches = [
+                Launch(gpu, kernel, 1, 1, (data, flag, seen), stream=stream)
+                for stream, (gpu, kernel) in enumerate(zip(gpus, kernels, strict=True))
+            ]
             outcome = machine.run(launches, 0.01)
             assert outcome.finished
             got.add(int(seen.read(np.uint32)[0]))
@@ -89,6 +94,31 @@ def test_one_hands_on_the_release_that_it_read(rmw: str) -> None:
 def test_one_of_another_scope_hands_on_nothing() -> None:
     _, unordered = forwarded(NATIVE, RELEASE, "red.relaxed.gpu.global.add.u32 [%b], 1;", 2)
     assert {"'data'+0 on GPU 2", "'flag'+0 on GPU 2"} == {one.address for one in unordered}
+
+
+@pytest.mark.parametrize(("scope", "ordered"), [("sys", True), ("gpu", False)])
+def test_one_hands_on_to_its_own_gpu_only_what_it_may_read_itself(scope: str, ordered: bool) -> None:
+    """One of gpu scope is morally strong with whoever waits on its GPU, but not with the store of another one."""
+    _, unordered = forwarded(NATIVE, RELEASE, f"red.relaxed.{scope}.global.add.u32 [%b], 1;", 2, gpus=(0, 1, 1))
+    assert ("'data'+0 on GPU 2" in {one.address for one in unordered}) != ordered
+
+
+@pytest.mark.parametrize(("fabric", "writes"), [(NATIVE, False), (NOT_NATIVE, True)])
+@pytest.mark.parametrize("expected", [1, 7])
+def test_a_refused_compare_and_swap_is_a_read_where_atomics_are_native(
+    fabric: str, writes: bool, expected: int
+) -> None:
+    """Beside a weak load of the same word, which holds 1, it is no race; one that swaps is, and one written back."""
+    texts = ["ld.global.u32 %r1, [%a]; ret;", f"atom.relaxed.sys.global.cas.b32 %r1, [%a], {expected}, 8; ret;"]
+    kernels = [ptx_program(text, "random").kernel("k") for text in texts]
+    found = False
+    for seed in range(12):
+        with EmulatedMachine.open(fabric, [0, 1], seed, "random") as machine:
+            word = machine.alloc(on_device(0), 4, "word")
+            word.write(np.array([1], np.uint32))
+            launches = [Launch(gpu, kernel, 1, 1, (word, word)) for gpu, kernel in enumerate(kernels)]
+            found |= bool(machine.run(launches, 0.01).unordered)
+    assert found == (writes or expected == 1)
 
 
 def test_a_refused_compare_and_swap_writes_back_what_it_read_with_its_release() -> None:
