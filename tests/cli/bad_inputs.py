@@ -178,7 +178,7 @@ COMBINATIONS = """
     compare-nccl --transport self | compare-nccl --sizes 4 -b 4 | compare-nccl --sizes 4 -e 8
     compare-nccl --sizes 4 -f 2
     compare-nccl -b 8 -e 4 | compare-nccl --sizes 3 | compare-nccl --sizes 4,,8 | compare-nccl --sizes 1T
-    verify --mutants --iters 7 | verify --mutants --soak 1 | verify --mutants --load push | verify barrier -d uniform
+    verify --mutants --iters 5 | verify --mutants --soak 1 | verify --mutants --load push | verify barrier -d uniform
     verify --mutants --inject corrupt-byte | verify signal --inject corrupt-count | verify --trace -
     litmus mp --gpus 0 | litmus mp --place host | litmus mp --seed 4 | litmus mp --backend emulated
     litmus mp --timeout 4

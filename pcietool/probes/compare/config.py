@@ -48,12 +48,12 @@ class CompareConfig(Config):
     contenders: Annotated[
         tuple[str, ...],
         Option(
-            "Who takes part; can be repeated. Default: all that are installed.",
+            "Who takes part, on real GPUs; can be repeated. Default: all that are installed.",
             name="--contender",
             choices=tuple(CONTENDERS),
             group=_CONTENDERS,
         ),
-    ] = tuple(CONTENDERS)
+    ] = ()
     modes: Annotated[
         tuple[CompareMode, ...],
         Option(

@@ -29,7 +29,8 @@ from pcietool.units import micros
 
 NAME = "compare-nccl"
 TRANSPORTS: tuple[CompareTransport, ...] = ("peer", "host")
-NOT_EMULATED = "NCCL, NVSHMEM and torch need real GPUs and cannot be emulated: only our side is shown"
+NEED_GPUS = "NCCL, NVSHMEM and torch need real GPUs and cannot be emulated"
+NOT_EMULATED = f"{NEED_GPUS}: only our side is shown"
 METHOD_ALONE = (
     "ours alone; in-kernel: globaltimer around all rounds divided by their number, slowest rank, all-reduce with every"
     " sum checked in the kernel; graph and eager: GPU events around all of a graph or of as many launches, divided by"
@@ -57,6 +58,11 @@ def _results(machine: Machine, config: CompareConfig, observer: Observer) -> Ite
     for transport, reason in reasons.items():
         if reason and transport in wanted:
             raise UsageError(f"--transport {transport}: {reason}")
+    for name in config.contenders:
+        if (path := CONTENDERS[name].path) not in cases:
+            raise UsageError(f"--contender {name}: it is beside ours on --transport {path}, which was not asked for")
+        if machine.backend == "emulated":
+            raise UsageError(f"--contender {name}: {NEED_GPUS}; leave it out")
     for transport, reason in reasons.items():
         if reason:
             yield ProbeResult(NAME, Status.WAIVED, "not run", transport, METHOD_ALONE, reason=reason)
@@ -79,7 +85,7 @@ def _on_transport(
     if machine.backend == "emulated" or alone.status not in (Status.PASS, Status.WAIVED):
         return
     rows: list[Row] = []
-    for name in config.contenders:
+    for name in config.contenders or CONTENDERS:
         contender = CONTENDERS[name]
         if contender.path != transport:
             continue

@@ -20,6 +20,10 @@ INJECTIONS = ("corrupt-byte", "corrupt-count", "corrupt-route", "stall=US")
 Direction = Literal["none", "push", "pull", "all"]
 MOST_ROWS = 2**16
 """A returned row is named by 16 bits of its position."""
+MOST_ITERATIONS = 500
+"""Of a launch: everything that was read waits in memory to be compared."""
+A_TRY = 6
+"""Iterations of a mutant: across a wrap, and back to every buffer that takes turns."""
 VECTOR_BYTES = 16
 LONGEST_ROW = 16 * 1024
 _SIZES = "Sizes"
@@ -43,15 +47,15 @@ class VerifyConfig(Config):
     ] = ()
     transport: WantedTransport = None
     iterations: Annotated[
-        int,
+        int | None,
         Option(
-            "Iterations of each row: a third from 1, a third across each wrap.",
+            "Iterations of each row: a third from 1, a third across each wrap. Default: 30; of a mutant's try 6.",
             name="--iters",
             short="-n",
             min=1,
             ceiling=1_000_000,
         ),
-    ] = 30
+    ] = None
     rows: Annotated[
         int | None,
         Option(
@@ -94,12 +98,19 @@ class VerifyConfig(Config):
         if self.mutants and (self.inject or self.soak_s or self.distributions or self.load != "none"):
             raise UsageError("--mutants chooses faults and loads by itself; leave --inject, --soak, --distribution and"
                              " --load out")  # fmt: skip
-        if self.mutants:
-            self._refuse_idle(("iterations",), "--mutants tries 6 iterations at a time")
+        if self.mutants and not A_TRY <= self.chosen_iterations <= MOST_ITERATIONS:
+            raise UsageError(
+                f"--iters {self.iterations}: with --mutants from {A_TRY}, which use each buffer again across a wrap, to"
+                f" {MOST_ITERATIONS}, which one launch holds"
+            )
         if self.distributions and not set(self.chosen_entries) & set(ROUTED):
             raise UsageError(f"--distribution: only {', '.join(ROUTED)} have one; name one of them")
         if self.inject in ("corrupt-count", "corrupt-route") and not set(self.chosen_entries) & set(ROUTED):
             raise UsageError(f"--inject {self.inject}: only {', '.join(ROUTED)} are given tables; name one of them")
+
+    @property
+    def chosen_iterations(self) -> int:
+        return self.iterations or (A_TRY if self.mutants else 30)
 
     @property
     def chosen_entries(self) -> tuple[EntryName, ...]:

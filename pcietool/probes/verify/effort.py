@@ -12,7 +12,7 @@ from pcietool.machines.base import Machine
 from pcietool.probes.common.effort import effort_for
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import SELF_RANKS
-from pcietool.probes.verify.config import VerifyConfig
+from pcietool.probes.verify.config import MOST_ITERATIONS, VerifyConfig
 from pcietool.probes.verify.pushes import Size
 from pcietool.protocol.chunks import ARTICLE_CHUNK
 from pcietool.protocol.routing import EDGES, Workload
@@ -23,8 +23,6 @@ WRAPS = (SEQUENCES // 2, SEQUENCES)
 STARTS = (1, *(wrap - 4 for wrap in WRAPS))
 """First sequence numbers: from the beginning, and across both wraps."""
 CHOICES = 2
-MOST_ITERATIONS = 500
-"""Of a launch: everything that was read waits in memory to be compared."""
 PIECES = 4
 """Of a chunk, if it is long enough."""
 MOST_PIECE_BYTES = 32 * 1024
@@ -53,7 +51,7 @@ class Effort:
         ranks = SELF_RANKS if transport == "self" else len(machine.devices)
         experts = config.experts or 2 * ranks
         fixed = {"ranks": ranks, "choices": CHOICES, "experts_a_rank": experts // ranks, "chunk_rows": ARTICLE_CHUNK,
-                 "iterations": config.iterations}  # fmt: skip
+                 "iterations": config.chosen_iterations}  # fmt: skip
         effort = effort_for(
             machine,
             cuda=cls(rows=64, row_bytes=2048, threads=128, producers=8, consumers=4, gates=4, **fixed),

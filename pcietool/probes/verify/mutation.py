@@ -14,23 +14,21 @@ from pcietool.machines.base import CopyStream, Machine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.runner import Case
-from pcietool.probes.verify.config import ROUTED, VerifyConfig
+from pcietool.probes.verify.config import MOST_ITERATIONS, ROUTED, VerifyConfig
 from pcietool.probes.verify.effort import STARTS, Effort
 from pcietool.probes.verify.mutants import MUTANTS, Mutant
 from pcietool.probes.verify.traffic import Traffic
 from pcietool.probes.verify.trial import POINTS, Late, Trial
 from pcietool.probes.verify.trial_runner import TrialRunner
 
-ITERATIONS = 6
-"""Of a try: across a wrap, and back to every buffer that takes turns."""
 BURSTS = 20
 """Launches of BURST iterations in which nobody is late but the links are busy, on GPUs: there a flag overtakes its
 data. On idle links weak faults of messages hardly ever show."""
-BURST = 500
+BURST = MOST_ITERATIONS
 LATE_NS = 200_000
 """Longer than a consumer needs for a whole chunk, in host memory too."""
 MUTANT_DEADLINE_S = 0.2
-"""Most mutants that hang do so for ever; no honest wait takes that long."""
+"""Most mutants that hang do so for ever; no honest launch takes that long, besides the time that a rank is late."""
 EQUIVALENT_STEP = 5
 """Of all tries, every fifth: each point, all first sequence numbers, and most ranks come up."""
 NOT_SENSITIVE = "not sensitive here"
@@ -68,7 +66,7 @@ def prove_checks(case: VerifyCase) -> None:
 def _failure(runner: TrialRunner, config: VerifyConfig) -> str | None:
     """What is wrong where nothing was broken: a machine that fails by itself would kill every mutant. Raises Hung."""
     for entry in config.chosen_entries:
-        report = runner.run(runner.entry(entry, None), Trial(ITERATIONS))
+        report = runner.run(runner.entry(entry, None), Trial(runner.effort.iterations))
         if report.hang:
             raise Hung(report.hang, f"{entry} as it is: no mutant says anything here")
         if report.findings:
@@ -97,10 +95,11 @@ def _row(
     }
     if reason := _why_not(mutant, machine, transport):
         return row | {"outcome": "waived", "reason": reason}
-    for trial in (*_tries(mutant, runner.effort.ranks), *_bursts(mutant, emulated)):
+    for trial in (*_tries(mutant, runner.effort), *_bursts(mutant, emulated)):
         row["tries"] += 1
+        deadline_s = MUTANT_DEADLINE_S + (trial.late.ns * trial.iterations / 1e9 if trial.late else 0)
         streams = () if trial.late else traffic
-        report = runner.run(runner.entry(mutant.entry, mutant.distribution), trial, streams, MUTANT_DEADLINE_S)
+        report = runner.run(runner.entry(mutant.entry, mutant.distribution), trial, streams, deadline_s)
         if report.hang and report.hang.limit == "host join timeout":
             raise Hung(report.hang, f"{mutant.entry}: {mutant.name}")
         if report.findings:
@@ -112,11 +111,11 @@ def _row(
     return row | {"outcome": NOT_SENSITIVE}
 
 
-def _tries(mutant: Mutant, ranks: int) -> Iterator[Trial]:
+def _tries(mutant: Mutant, effort: Effort) -> Iterator[Trial]:
     """Who is late, where, and the first sequence number; all of them, few for an equivalent."""
-    every = product((*STARTS[1:], STARTS[0]), POINTS, range(ranks))
+    every = product((*STARTS[1:], STARTS[0]), POINTS, range(effort.ranks))
     for start, point, rank in islice(every, 0, None, EQUIVALENT_STEP if mutant.survives else 1):
-        yield Trial(ITERATIONS, start, Late(rank, point, LATE_NS), defines=mutant.defines)
+        yield Trial(effort.iterations, start, Late(rank, point, LATE_NS), defines=mutant.defines)
 
 
 def _bursts(mutant: Mutant, emulated: bool) -> Iterator[Trial]:

@@ -42,9 +42,9 @@ CONTROLS: Mapping[CorruptionKind, tuple[str, Check]] = {
 """What is made wrong once to see whether it is found: its name, and the check that must find it."""
 NEED_TABLES: tuple[CorruptionKind, ...] = ("count", "route", "tally")
 MUTANTS_METHOD = (
-    "the same kernels with one compile-time switch each; a try is one launch of 6 iterations with one rank late by"
-    " 200 µs, every rank and both points by turns; weak faults are tried where memory is as weak as PTX allows, if this"
-    " machine is emulated, else, of messages and barriers, in 20 launches of 500 iterations with busy links"
+    "the same kernels with one compile-time switch each; a try is one launch of --iters iterations with one rank late"
+    " by 200 µs, every rank and both points by turns; weak faults are tried where memory is as weak as PTX allows, if"
+    " this machine is emulated, else, of messages and barriers, in 20 launches of 500 iterations with busy links"
 )
 
 

@@ -43,6 +43,7 @@ def test_the_document_is_the_same_for_a_seed() -> None:
         ["--num-gpus", "1", "--transport", "peer"],
         ["--init-timeout", "0"],
         ["--run-timeout", "1e6"],
+        ["--contender", "nccl"],
     ],
 )
 def test_what_makes_no_sense_is_one_line(arguments: list[str]) -> None:

@@ -207,6 +207,17 @@ def test_what_makes_no_sense_is_refused(config: dict[str, Any]) -> None:
         CompareConfig(**config)
 
 
+@pytest.mark.parametrize(
+    ("contender", "transport", "text"),
+    [("nccl", "host", "beside ours on --transport peer"), ("nccl", None, "need real GPUs"),
+     ("nccl-host", "host", "need real GPUs"), ("nccl-host", "peer", "beside ours on --transport host")],
+)  # fmt: skip
+def test_a_contender_that_cannot_take_part_is_refused(contender: str, transport: str | None, text: str) -> None:
+    config = CompareConfig(contenders=(contender,), transport=transport)
+    with pytest.raises(UsageError, match=f"--contender {contender}: .*{text}"):
+        compare.run(EmulatedMachine.open("h200-nvlink2"), config, Listener())
+
+
 def test_sizes_are_a_range_or_a_list() -> None:
     assert CompareConfig().all_sizes("cuda") == [4 << 2 * step for step in range(10)][:10]
     assert CompareConfig(sizes=(8192, 4)).all_sizes("cuda") == [4, 8192]

@@ -324,6 +324,22 @@ def test_every_mutant_is_killed_and_every_equivalent_survives(
         assert row["outcome"] != "killed" or (row["killed_by"] and row["how"] and row["found"])
 
 
+@pytest.mark.parametrize(("asked", "done"), [(None, 6), (9, 9)])
+def test_a_try_has_as_many_iterations_as_asked_for(
+    three: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, asked: int | None, done: int
+) -> None:
+    run_trial, tried = TrialRunner.run, set[int]()
+
+    def noted(runner: TrialRunner, make: Any, trial: Trial, *more: Any) -> Report:
+        tried.add(trial.iterations)
+        return run_trial(runner, make, trial, *more)
+
+    monkeypatch.setattr(TrialRunner, "run", noted)
+    (result,) = verify(three, mutants=True, transport="peer", entries=("gate",), iterations=asked)
+    assert result.status is Status.PASS
+    assert (tried, result.effort["iterations"]) == ({done}, done)
+
+
 def test_a_remote_counter_is_right_on_native_links() -> None:
     with EmulatedMachine.open("h200-nvlink2") as machine:
         (result,) = verify(machine, mutants=True, transport="peer", entries=("barrier",))
@@ -361,6 +377,8 @@ def test_a_survivor_is_as_bad_as_wrong_data(rows: list[Row], status: Status, rea
     [
         {"mutants": True, "soak_s": 1.0},
         {"mutants": True, "inject": "corrupt-byte"},
+        {"mutants": True, "iterations": 5},
+        {"mutants": True, "iterations": 501},
         {"entries": ("signal",), "distributions": ("uniform",)},
         {"entries": ("barrier",), "inject": "corrupt-count"},
         {"inject": "corrupt-everything"},
