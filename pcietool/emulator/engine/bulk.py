@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pcietool.emulator import mbarriers
 from pcietool.emulator.engine.core import Core
 from pcietool.emulator.engine.threads import BLOCKED, Block, Group, MBarrier, Thread
 from pcietool.emulator.memory import Place
@@ -15,8 +16,6 @@ from pcietool.emulator.ops import Op, Stamp
 from pcietool.emulator.order.views import join
 from pcietool.errors import EmulationError
 
-MBARRIER_BYTES = 8
-MOST_ARRIVALS = 2**20 - 1
 ALIGNMENT = 16
 """Of both addresses and the size, in bytes."""
 
@@ -128,17 +127,19 @@ class Bulk:
 
     @staticmethod
     def _mbarrier(block: Block, address: int) -> MBarrier:
+        where = mbarriers.check(address, len(block.shared[1]))
         barrier = block.mbarriers.get(address)
         if barrier is None:
-            raise EmulationError(f"mbarrier at offset {address} of shared memory was never initialised")
+            raise mbarriers.never_initialised(address)
+        if barrier.memory != barrier.content:
+            raise EmulationError(f"{where} was overwritten; give it 8 bytes of its own, or invalidate it before")
         return barrier
 
-    def mbarrier(self, thread: Thread, request: tuple[Op, int, int]) -> Any:
-        op, address, operand = request
+    def mbarrier(self, thread: Thread, request: tuple[Any, ...]) -> Any:
+        op, address, operand, *count = request
         thread.poll_loop = None
         if op.kind == "init":
-            _check_mbarrier(thread.block, address, operand)
-            thread.block.mbarriers[address] = MBarrier(operand, pending=operand)
+            self._init(thread.block, address, operand)
             return self.engine.go_on(thread)
         barrier = self._mbarrier(thread.block, address)
         if op.kind == "inval":
@@ -148,8 +149,9 @@ class Bulk:
             state = barrier.phase
             barrier.given.append(self.order.give(thread))
             barrier.transfer += operand
-            barrier.pending -= 1
-            self._complete(barrier)
+            for _ in range(count[0]):
+                barrier.pending -= 1
+                self._complete(barrier)
             return state
         is_over = barrier.phase != operand & 1
         if is_over:
@@ -163,25 +165,27 @@ class Bulk:
         barrier.waiting.append(thread)
         return BLOCKED
 
+    @staticmethod
+    def _init(block: Block, address: int, count: int) -> None:
+        where = mbarriers.check(address, len(block.shared[1]), count)
+        before = block.mbarriers.get(address)
+        if before is not None and before.memory == before.content:
+            raise EmulationError(f"{where} is initialised again; invalidate it first (mbarrier.inval)")
+        memory = block.shared[1][address : address + mbarriers.BYTES]
+        barrier = block.mbarriers[address] = MBarrier(memory, count, pending=count)
+        barrier.keep()
+
     def _complete(self, barrier: MBarrier) -> None:
         """Ends the phase if nothing is missing, and lets its waiters go."""
         if barrier.pending or barrier.transfer:
+            barrier.keep()
             return
         barrier.pending = barrier.count
         barrier.phase ^= 1
+        barrier.keep()
         barrier.completed, barrier.given = join(barrier.given), []
         waiting, barrier.waiting = barrier.waiting, []
         for thread in waiting:
             self.order.take(thread, [barrier.completed])
             self.engine.at(self.engine.now + thread.lag + self.issue, self.engine.resume, thread, True)
             thread.lag = 0.0
-
-
-def _check_mbarrier(block: Block, address: int, count: int) -> None:
-    where = f"mbarrier at offset {address} of shared memory"
-    if address % MBARRIER_BYTES:
-        raise EmulationError(f"{where}: misaligned; align it to {MBARRIER_BYTES} bytes")
-    if address + MBARRIER_BYTES > len(block.shared[1]):
-        raise EmulationError(f"{where}, which has only {len(block.shared[1])} bytes")
-    if not 1 <= count <= MOST_ARRIVALS:
-        raise EmulationError(f"{where}: initialised for {count} arrivals; it takes 1 to {MOST_ARRIVALS}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pcietool.emulator import mbarriers
 from pcietool.emulator.fabric.fabric import Route
 from pcietool.emulator.memory import LANE_SHIFT, STREAM_SHIFT, Place, Writer, views_of
 from pcietool.emulator.ops import Op, Stamp
@@ -114,8 +115,9 @@ class BlockBarrier:
 @dataclass(slots=True, eq=False)
 class MBarrier:
     """Arrivals and bytes that the present phase still waits for, and the threads that wait for its end. `given`: what
-    those that have arrived hand on; `completed`: the same of the phase before."""
+    those that have arrived hand on; `completed`: the same of the phase before. It stands in `memory`, its 8 bytes."""
 
+    memory: memoryview
     count: int
     pending: int
     transfer: int = 0
@@ -123,6 +125,13 @@ class MBarrier:
     waiting: list[Thread] = field(default_factory=list)
     given: list[View] = field(default_factory=list)
     completed: View = NOTHING
+
+    @property
+    def content(self) -> bytes:
+        return mbarriers.word(self.phase, self.count, self.pending, self.transfer).to_bytes(mbarriers.BYTES, "little")
+
+    def keep(self) -> None:
+        self.memory[:] = self.content
 
 
 @dataclass(frozen=True)

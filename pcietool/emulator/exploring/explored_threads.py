@@ -11,6 +11,8 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from pcietool.emulator import mbarriers
+from pcietool.emulator.exploring.explored_mbarriers import mbarrier_request
 from pcietool.emulator.exploring.launches import ExploredLaunch, Placed, placed
 from pcietool.emulator.exploring.locations import Locations, TableChanged, Use
 from pcietool.emulator.exploring.replay import ExploredThread, Facts, PtxState, Replay
@@ -78,6 +80,8 @@ class PtxThreads:
             Code.BARRIER: self._barrier,
             Code.WARP: self._warp,
             Code.GRID: self._grid,
+            Code.MBARRIER: self._mbarrier,
+            Code.MBARRIER: self._mbarrier,
         }
 
     def _are_ordered(self, one: int, other: int) -> bool:
@@ -268,6 +272,21 @@ class PtxThreads:
             results=results,
         )
 
+    def _mbarrier(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Access:
+        op, address, operand, *times = asked
+        if op.instruction.has("expect_tx"):
+            raise self._error(thread, op, "an mbarrier that waits for bytes is not explored; run the kernel instead")
+        try:
+            text = f"{op.where()}, {mbarriers.check(address, self.threads[thread].spec.shared)}"
+            if op.kind == "init":
+                mbarriers.check(address, self.threads[thread].spec.shared, operand)
+        except EmulationError as error:
+            raise self._error(thread, op, str(error)) from None
+        access = self._access(thread, op, address | SHARED_WINDOW, state)
+        unknown = self._error(thread, op, str(mbarriers.never_initialised(address)))
+        split = partial(self._split, op, access["moments"])
+        return mbarrier_request(text, access, op.kind, operand, times, split, unknown)
+
     def _grid(self, thread: int, asked: tuple[Any, ...], state: PtxState) -> requests.Request:
         op: Op = asked[0]
         block = self.threads[thread].block
@@ -287,7 +306,8 @@ class PtxThreads:
 
     def _access(self, thread: int, op: Op, address: int, state: PtxState) -> dict[str, Any]:
         """Checked, and known as cells."""
-        use = Use(thread, self.threads[thread].block, state.phase, writes=op.code != Code.LOAD)
+        writes = op.code != Code.LOAD and op.kind not in ("try_wait", "test_wait")
+        use = Use(thread, self.threads[thread].block, state.phase, writes)
         try:
             place = self.checked(thread, address, op.bytes)
         except EmulationError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pcietool.emulator.mbarriers import BYTES
 from pcietool.emulator.ops import Code
 from pcietool.emulator.translate.translation import Translation
 from pcietool.ptx.model import Immediate, Instruction
@@ -56,24 +57,22 @@ def mbarrier(t: Translation, i: Instruction) -> Iterator[str]:
     t.allow(i, {kind, "expect_tx", "parity", "shared", "shared::cta", "b64", "acquire", "release", "cta"})
     if i.has("acquire", "release") and not i.has("release" if kind == "arrive" else "acquire"):
         raise t.unknown(i, f"instruction form {i.form}")
+    waits, arrives = kind in ("try_wait", "test_wait"), kind == "arrive"
+    op = t.op(i, Code.MBARRIER, kind=kind, size=BYTES, strong=waits or arrives, acquire=waits, release=arrives, scope=0)
     if kind == "init":
         address, count = i.operands
-        yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {t.value(i, count, 32)})"
+        yield f"yield ({op}, {t.address(i, address, 32)}, {t.value(i, count, 32)})"
     elif kind == "inval":
-        yield f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, i.operands[0], 32)}, 0)"
+        yield f"yield ({op}, {t.address(i, i.operands[0], 32)}, 0)"
     elif kind == "arrive":
         address, *rest = i.operands[1:]
         if len(rest) > 1 or (i.has("expect_tx") and not rest):
             raise t.unknown(i, "number of operands")
-        expected = t.value(i, rest[0], 32) if i.has("expect_tx") else "0"
-        request = f"yield ({t.op(i, Code.MBARRIER, kind=kind)}, {t.address(i, address, 32)}, {expected})"
-        if rest and not i.has("expect_tx"):  # so many arrivals at once
-            yield f"for _ in range({t.value(i, rest[0], 32)}): whole = {request}"
-            request = "whole"
-        yield f"{t.destination(i)} = {request}"
+        given = t.value(i, rest[0], 32) if rest else "1"
+        expected, times = (given, "1") if i.has("expect_tx") else ("0", given)
+        yield f"{t.destination(i)} = yield ({op}, {t.address(i, address, 32)}, {expected}, {times})"
     else:
         if len(i.operands) not in (3, 4):  # how long to wait at most is a hint
             raise t.unknown(i, "number of operands")
-        op = t.op(i, Code.MBARRIER, kind=kind)
         barrier, parity = t.address(i, i.operands[1], 32), t.value(i, i.operands[2], 32)
         yield f"{t.destination(i)} = yield ({op}, {barrier}, {parity})"

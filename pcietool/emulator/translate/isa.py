@@ -221,7 +221,7 @@ OTHERS: Mapping[str, Opcode] = {
     "elect":          Opcode(instructions.elect,               Code.WARP,     True,  False, True,  False, True),
     "nanosleep":      Opcode(instructions.sleep,               Code.SLEEP,    False, True,  False, False, True),
     "cp":             Opcode(async_copies.copy,                Code.BULK,     True,  False, False, False, False),
-    "mbarrier":       Opcode(async_copies.mbarrier,            Code.MBARRIER, True,  False, False, False, False),
+    "mbarrier":       Opcode(async_copies.mbarrier,            Code.MBARRIER, True,  False, False, False, True),
     "griddepcontrol": Opcode(instructions.grid_dependency,     Code.GRID,     True,  False, False, False, True),
     "prefetch":       Opcode(instructions.prefetch,            None,          True,  True,  False, False, True),
     "trap":           Opcode(instructions.trap,                None,          True,  False, False, False, True),

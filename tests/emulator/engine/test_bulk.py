@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pcietool.emulator.engine.variants import OrderName
 from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.base import HOST, Launch, Machine, Place, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
@@ -116,6 +117,34 @@ def test_waits_that_only_look(emulated: EmulatedMachine) -> None:
         selp.u32 %r1, 1, 0, %p1; selp.u32 %r2, 2, 0, %p2; selp.u32 %r3, 4, 0, %p3; selp.u32 %r4, 8, 0, %p4;
         add.u32 %r1, %r1, %r2; add.u32 %r1, %r1, %r3; add.u32 %r1, %r1, %r4; st.global.u32 [%b], %r1; ret;"""
     assert run_ptx(emulated, body, registers=SHARED)[0] == 2 + 4 + 8
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("mbarrier.arrive.shared.b64 %rd1, [bar+4];", "misaligned"),
+        ("mbarrier.arrive.shared.b64 %rd1, [bar+4096];", "which has only"),
+        ("mbarrier.init.shared.b64 [bar], 1; mbarrier.init.shared.b64 [bar], 1;", "is initialised again"),
+        (
+            "mbarrier.init.shared.b64 [bar], 1; st.shared.u32 [bar+4], 0; mbarrier.arrive.shared.b64 %rd1, [bar];",
+            "over",
+        ),
+    ],
+)
+@pytest.mark.parametrize("order", ["timing", "random"])
+def test_what_an_mbarrier_must_not_bear(order: OrderName, body: str, message: str) -> None:
+    with EmulatedMachine.open("pcie5-switch4", order=order) as machine:
+        kernel = ptx_program(f"{body} ret;", order, registers=SHARED).kernel("k")
+        buffers = [machine.alloc(on_device(0), 16, name) for name in "ab"]
+        with pytest.raises(EmulationError, match=message):
+            machine.run([Launch(0, kernel, 1, 1, tuple(buffers))], 0.01)
+
+
+def test_memory_of_an_invalid_mbarrier_may_be_used_again(emulated: EmulatedMachine) -> None:
+    body = """mbarrier.init.shared.b64 [bar], 1; mbarrier.inval.shared.b64 [bar]; st.shared.u32 [bar], 5;
+        mbarrier.init.shared.b64 [bar], 1; mbarrier.arrive.shared.b64 %rd1, [bar]; ld.shared.u64 %rd2, [bar];
+        setp.ne.u64 %p1, %rd2, 0; selp.u32 %r1, 7, 0, %p1; st.global.u32 [%b], %r1; ret;"""
+    assert run_ptx(emulated, body, registers=SHARED)[0] == 7
 
 
 def test_a_barrier_that_is_gone_is_no_barrier(emulated: EmulatedMachine) -> None:

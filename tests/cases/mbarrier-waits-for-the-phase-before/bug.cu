@@ -1,0 +1,17 @@
+extern "C" __global__ void meet(Watch*, u32* seen) {
+    __shared__ u64 arrivals;
+    __shared__ u32 values[2];
+    const u32 barrier = static_cast<u32>(__cvta_generic_to_shared(&arrivals));
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared::cta.b64 [%0], 2;" ::"r"(barrier) : "memory");
+    __syncthreads();
+    values[threadIdx.x] = threadIdx.x + 1;
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+    u32 done = 0;
+    while (!done) {
+        asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], 1; selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"(barrier)
+                     : "memory");
+    }
+    seen[threadIdx.x] = values[threadIdx.x ^ 1];
+}
