@@ -35,6 +35,12 @@ def document(recording: str) -> dict[str, Any]:
     return found
 
 
+def dirty(folder: str) -> int:
+    """How many recordings of a machine were made from a checkout with changes that were not committed."""
+    names = [f"{folder}/{path.stem}" for path in (RESULTS / folder).glob("*.json")]
+    return sum(document(name)["tool"]["git"]["dirty"] for name in names)
+
+
 def part(recording: str, transport: str, name: str | None = None) -> dict[str, Any]:
     """Of one transport, and of one probe where a command has several."""
     parts = document(recording)["probes"]
@@ -131,6 +137,12 @@ def most_percent_lost(transport: str, recording: str = "h200x2/atomic-loss") -> 
 def lost(transport: str, **values: Any) -> int:
     """In all counts with these values together."""
     return sum(int(row["lost"]) for row in rows("h200x2/atomic-loss", transport, **values))
+
+
+def counted(transport: str, who: str) -> int:
+    """Atomics on one word by these requesters, in all counts together; slots are none."""
+    found = rows("h200x2/atomic-loss", transport, requesters_text=who)
+    return sum(int(row["expected"]) for row in found if row["form"] != "slots")
 
 
 # -- chunks ------------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ class Stopwatch:
     def start(cls) -> Stopwatch:
         return cls(datetime.now(UTC))
 
-    def run_record(self) -> dict[str, Any]:
+    def run_record(self, nvrtc_path: str | None = None) -> dict[str, Any]:
         """Everything about this one run that no other run has to repeat."""
         ended_at = datetime.now(UTC)
         return {
@@ -64,6 +64,7 @@ class Stopwatch:
                 "python": platform.python_version(),
             },
             "environment": {name: os.environ[name] for name in ENVIRONMENT if name in os.environ},
+            "nvrtc_path": nvrtc_path,
         }
 
 
@@ -96,15 +97,17 @@ def build_document(
     facts = dict(machine["facts"])
     before = facts.pop("gpus_now", None)
     after = facts.pop("after", {}).get("gpus_now")
+    nvrtc = dict(facts.pop("nvrtc", {}))
+    run = stopwatch.run_record(nvrtc.pop("path", None))
     return {
         "schema": SCHEMA,
         "backend": machine["backend"],
-        "run": stopwatch.run_record(),
+        "run": run,
         "tool": {
             "version": pcietool.__version__,
             "git": git_revision(),
             "kernels_sha256": facts.pop("kernels_sha256", None),
-            "nvrtc": facts.pop("nvrtc", None),
+            "nvrtc": nvrtc,
         },
         "config": dict(config),
         "machine": {"label": machine["label"], **facts},

@@ -18,7 +18,7 @@ MACHINE = {
     "devices": [{"index": 0}],
     "links": [],
     "host_links": [],
-    "facts": {"fabric": "fake", "nvrtc": {"version": "13.0"}, "kernels_sha256": "ab"},
+    "facts": {"fabric": "fake", "nvrtc": {"version": "13.0", "path": "/lib/nvrtc.so"}, "kernels_sha256": "ab"},
 }
 
 
@@ -60,6 +60,7 @@ def test_the_document_has_the_keys_of_its_schema() -> None:
     assert document["schema"] == SCHEMA
     assert list(document)[:5] == ["schema", "backend", "run", "tool", "config"]
     assert document["tool"]["nvrtc"] == {"version": "13.0"}
+    assert document["run"]["nvrtc_path"] == "/lib/nvrtc.so", "which another installation does not repeat"
     assert document["tool"]["kernels_sha256"] == "ab"
     assert document["machine"] == {"label": "fake", "fabric": "fake"}
     assert document["verdict"] == {"status": "pass", "text": "peer: it is pass; host: it is waived"}
