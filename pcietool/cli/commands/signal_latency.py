@@ -17,7 +17,7 @@ COLUMNS = (
     Column("pairs_text", "GPUs"),
     Column("one_way_us_p50", "p50 µs", micros, optional=True),
     Column("one_way_us_p95", "p95 µs", micros, optional=True),
-    Column("one_way_us_to_base", "x base", _times, optional=True),
+    Column("times_base", "x base", _times, optional=True),
     Column("moved_gb_per_s", "GB/s", gb_per_s),
     Column("moved_gb_per_s_to_alone_median", "of alone", percent, optional=True),
 )

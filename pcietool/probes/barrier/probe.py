@@ -27,7 +27,7 @@ from pcietool.probes.common.effort import effort_for, split_rounds
 from pcietool.probes.common.injections import amount
 from pcietool.probes.common.options import MAX_ROUNDS
 from pcietool.probes.common.runner import Case, run_transports
-from pcietool.probes.common.world import World
+from pcietool.probes.common.world import NOT_PLACED, World
 from pcietool.stats import max_over_ranks, median_interval, summarise
 from pcietool.units import micros
 
@@ -158,6 +158,7 @@ def _row(barrier: Barrier, mode: Mode) -> Row:
         "threads": barrier.threads,
         "nanosleep_ns": barrier.nanosleep_ns,
         "slot_poll_cycles": barrier.world.poll_cycles,
+        **({} if barrier.world.poll_cycles else {"slot_poll_cycles_reason": NOT_PLACED}),
     }
 
 

@@ -34,6 +34,7 @@ from pcietool.protocol.slots import GUARD_BYTE, GUARD_BYTES, SlotMap
 
 SELF_RANKS = 2
 DEADLINE_S = 2.0
+NOT_PLACED = f"slots are placed in GPU memory only, and where a rank's are no more than {STEP_BYTES} bytes"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class World:
     sequences: dict[int, Buffer]
     poll_cycles: dict[str, float] | None = None
     """What a poll takes where the slots lie, "nearest", and at the worst place that was tried, "farthest": SM cycles,
-    worst rank. None where slots are not placed: in host memory, and arrays too large for it."""
+    worst rank. None where slots are not placed: NOT_PLACED."""
     deadline_s: float = DEADLINE_S
     """Of every round."""
 

@@ -147,7 +147,8 @@ class TrialRunner:
             base = samples if base is None else base
             rates = [rate for record in records if (rate := record.moved_gb_per_s()) is not None]
             row = trial.row(world) | self._figures(samples, base)
-            rows.append(row | {"moved_gb_per_s": float(np.median(rates)) if rates else None})
+            row["moved_gb_per_s"] = float(np.median(rates)) if rates else None
+            rows.append(row if rates else row | {"moved_gb_per_s_reason": "no block moves bulk data meanwhile"})
             key = f"{len(self.result.samples):03}/{trial.varied}/{row['pairs_text']}/one_way_us"
             self.result.samples[key.replace(" ", "_")] = samples
         return rows
@@ -177,7 +178,7 @@ class TrialRunner:
             **median_interval(medians).row("one_way_us_of_launches"),
             "round_trip_us_p50": 2 * figures["one_way_us_p50"],
             "slowest_pair_one_way_us_p50": float(np.median(samples, axis=(0, 2)).max()),
-            "one_way_us_to_base": paired_ratio(medians, base_medians).median,
+            "times_base": paired_ratio(medians, base_medians).median,
         }
 
     def remote_pollers(self, pair: Pair, during: str = "remote polls beside a push") -> list[Row]:

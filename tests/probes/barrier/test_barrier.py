@@ -66,6 +66,9 @@ def test_every_order_and_mode_has_a_row_on_every_transport(switch4: EmulatedMach
         rows = {(row["order"], row["mode"]) for row in result.rows}
         assert {(order, "in-kernel") for order in ("publishing", "relaxed", "article", "floor")} <= rows
         assert {("publishing", "launched"), ("publishing", "graph")} <= rows
+        placed = result.transport != "host"
+        assert all((row["slot_poll_cycles"] is not None) == placed for row in result.rows)
+        assert all(("slot_poll_cycles_reason" not in row) == placed for row in result.rows)
         assert all(check["passed"] for check in result.checks)
 
 
