@@ -70,8 +70,8 @@ def test_what_a_field_can_hold_is_kept_as_its_type_says() -> None:
 @pytest.mark.parametrize("probe", PROBES)
 def test_a_probes_config_is_the_same_on_the_other_side_of_a_pipe(probe: str) -> None:
     model = PROBES.config(probe)
-    needed: dict[str, Any] = {"tests": ("mp", "sb"), "trials": 5} if probe == "litmus" else {}
-    config = model(**needed)
+    needed: dict[str, dict[str, Any]] = {"litmus": {"tests": ("mp", "sb"), "trials": 5}, "check": {"file": __file__}}
+    config = model(**needed.get(probe, {}))
     assert model(**json.loads(json.dumps(asdict(config)))) == config
 
 

@@ -14,7 +14,7 @@ from pcietool.machines.base import CopyStream, Machine
 from pcietool.probes.common.hangs import Hung
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.runner import Case
-from pcietool.probes.verify.config import MOST_ITERATIONS, ROUTED, VerifyConfig
+from pcietool.probes.verify.config import A_TRY, MOST_ITERATIONS, ROUTED, VerifyConfig
 from pcietool.probes.verify.effort import STARTS, Effort
 from pcietool.probes.verify.mutants import MUTANTS, Mutant
 from pcietool.probes.verify.traffic import Traffic
@@ -28,7 +28,8 @@ BURST = MOST_ITERATIONS
 LATE_NS = 200_000
 """Longer than a consumer needs for a whole chunk, in host memory too."""
 MUTANT_DEADLINE_S = 0.2
-"""Most mutants that hang do so for ever; no honest launch takes that long, besides the time that a rank is late."""
+"""Of A_TRY iterations with a rank that is late, and of a burst. Most mutants that hang do so for ever; no honest
+launch takes that long."""
 EQUIVALENT_STEP = 5
 """Of all tries, every fifth: each point, all first sequence numbers, and most ranks come up."""
 NOT_SENSITIVE = "not sensitive here"
@@ -97,7 +98,7 @@ def _row(
         return row | {"outcome": "waived", "reason": reason}
     for trial in (*_tries(mutant, runner.effort), *_bursts(mutant, emulated)):
         row["tries"] += 1
-        deadline_s = MUTANT_DEADLINE_S + (trial.late.ns * trial.iterations / 1e9 if trial.late else 0)
+        deadline_s = MUTANT_DEADLINE_S * (trial.iterations / A_TRY if trial.late else 1)
         streams = () if trial.late else traffic
         report = runner.run(runner.entry(mutant.entry, mutant.distribution), trial, streams, deadline_s)
         if report.hang and report.hang.limit == "host join timeout":

@@ -58,14 +58,14 @@ def runner(three: EmulatedMachine) -> Iterator[TrialRunner]:
 
 def test_the_default_set_passes() -> None:
     with EmulatedMachine.open("pcie5-switch4", gpus=[2, 0]) as two:
-        results = verify(two, iterations=2)
+        results = verify(two, iterations=3)
     assert [(result.transport, result.status, result.reason) for result in results] == [
         ("peer", Status.PASS, None),
         ("host", Status.PASS, None),
     ]
     for result in results:
         assert len(result.rows) == 2 + len(ROUTED) * len(DISTRIBUTIONS)
-        assert all(row["status"] == "pass" and row["launches"] == 2 and row["iterations"] == 2 for row in result.rows)
+        assert all(row["status"] == "pass" and row["launches"] == 3 and row["iterations"] == 3 for row in result.rows)
         assert all(row["bytes_checked"] for row in result.rows)
         assert all(check["passed"] for check in result.checks)
         assert sum("control" in check["name"] for check in result.checks) == 6
@@ -324,20 +324,22 @@ def test_every_mutant_is_killed_and_every_equivalent_survives(
         assert row["outcome"] != "killed" or (row["killed_by"] and row["how"] and row["found"])
 
 
-@pytest.mark.parametrize(("asked", "done"), [(None, 6), (9, 9)])
-def test_a_try_has_as_many_iterations_as_asked_for(
-    three: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, asked: int | None, done: int
+@pytest.mark.parametrize(("asked", "done", "deadline_s"), [(None, 6, 0.2), (9, 9, 0.3)])
+def test_a_try_has_as_many_iterations_as_asked_for_and_the_time_for_them(
+    three: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, asked: int | None, done: int, deadline_s: float
 ) -> None:
-    run_trial, tried = TrialRunner.run, set[int]()
+    run_trial, tried, deadlines = TrialRunner.run, set[int](), set[float]()
 
     def noted(runner: TrialRunner, make: Any, trial: Trial, *more: Any) -> Report:
         tried.add(trial.iterations)
+        deadlines.update(more[1:])
         return run_trial(runner, make, trial, *more)
 
     monkeypatch.setattr(TrialRunner, "run", noted)
     (result,) = verify(three, mutants=True, transport="peer", entries=("gate",), iterations=asked)
     assert result.status is Status.PASS
     assert (tried, result.effort["iterations"]) == ({done}, done)
+    assert [*deadlines] == [pytest.approx(deadline_s)]
 
 
 def test_a_remote_counter_is_right_on_native_links() -> None:
