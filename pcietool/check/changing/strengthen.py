@@ -67,7 +67,7 @@ def _of_access(site: Site, scopes: Collection[str]) -> Iterator[Edit]:
                 about = f"memory_order_{best}, {_WORDS[wanted]} ({opcode}.{best}.{wanted})"
                 yield _access(site, [best, wanted, *rest], about, STRONG if order == "weak" else ORDER)
     if "nc" in modifiers:
-        yield _access(site, rest, "a plain load: no const __restrict__, no __ldg", STRONG)
+        yield _access(site, rest, "a plain load: no const __restrict__, no __ldg", WIDEN)
 
 
 def _access(site: Site, modifiers: Sequence[str], about: str, cost: int) -> Edit:

@@ -15,6 +15,7 @@ from pcietool.check.running.findings import Finding, Said
 from pcietool.check.running.play import Played, Stage
 from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described
+from pcietool.emulator.engine.variants import MAX_EVENTS
 from pcietool.errors import EmulationError, EndlessError, PcietoolError, ScenarioError
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.units import count
@@ -33,6 +34,8 @@ class Effort:
     max_seconds: float = inf
     """Of each engine, by the wall clock."""
     max_states: int = 1_000_000
+    max_events: int = MAX_EVENTS
+    """Of a run in random order: one that needs many times what timing order needs does not end."""
     tear: bool = False
     first: bool = False
     progress: Progress = lambda text: None
@@ -83,19 +86,19 @@ def in_random_orders(
                 f"{said.tries} of {len(effort.seeds)} seeds in {effort.max_seconds:g} s (--max-seconds)"
             )
             break
-        random = machine.in_random_order(seed, tear=effort.tear)
-        assert random is not None
+        random = EmulatedMachine(machine.spec, machine.gpus, seed, "random", tear=effort.tear)
+        random.engine.max_events = effort.max_events
         said.tries += 1
         try:
             with random:
                 played = Stage(random, described, sources, edits).play(effort.deadline_s)
         except EndlessError:
-            raise
+            said.findings = [*by_place.values(), findings.endless("random", effort.max_events, seed)]
+            return said
         except EmulationError as error:
             said.findings = [findings.crash("random", error, sources.as_written, seed)]
             return said
-        for one in _found("random", played, sources, seed):
-            key = (one.kind, *one.places)
+        for key, one in {(one.kind, *one.places): one for one in _found("random", played, sources, seed)}.items():
             before = by_place.get(key)
             by_place[key] = replace(before, times=before.times + 1) if before else one
         hangs += not played.finished

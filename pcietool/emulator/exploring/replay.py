@@ -85,6 +85,10 @@ class PtxState(ProgramState):
     carried: tuple[Any, ...] = ()
 
 
+LOCAL = "VB"
+"""What generated code calls the bytes of a thread's local memory."""
+
+
 class Replay:
     """All threads of an exploration, and the machine that generated code asks for time. `on_new(thread, state)` is
     called for each state when it is first reached."""
@@ -167,7 +171,8 @@ class Replay:
         assert frame is not None
         values = frame.f_locals
         live = self._threads[thread].facts.live[id(asked[0].instruction)]
-        return thread, frame.f_lasti, phase, asked[1:], *(values[name] for name in live)
+        local = bytes(values[LOCAL]) if LOCAL in values else b""
+        return thread, frame.f_lasti, phase, asked[1:], local, *(values[name] for name in live)
 
     def _carried(self, thread: int, asked: tuple[Any, ...] | None) -> tuple[Any, ...]:
         """What the thread that has asked this carries from turn to turn of a wait loop."""

@@ -119,12 +119,10 @@ class _Access:
             raise t.unknown(i, "strong access to local memory")
         if i.has("const") and (is_strong(i) or code == Code.STORE):
             raise t.unknown(i, "strong access or store to constant memory")
-        if i.has("local") and not t.inline_local:
-            raise t.unknown(i, "local memory, which explored states do not hold,")
         size = TYPE_BYTES[i.type]
         nbytes = size * vector_length(i)
         parts = max(1, nbytes // WIDEST_ACCESS)
-        if parts > 2 or (parts > 1 and (is_near(i) or not t.inline_local)):
+        if parts > 2 or (parts > 1 and (is_near(i) or not t.asks_often)):
             raise t.unknown(i, f"a {nbytes} byte access{' here' * (parts == 2)}")
         count = nbytes // size // parts
         poll = t.polls.get(id(i)) if parts == 1 else None
@@ -317,7 +315,7 @@ def _vector_sum(t: Translation, i: Instruction, address: Operand, given: Operand
     into = i.operands[0] if i.opcode == "atom" else given
     vectors = isinstance(given, Vector) and isinstance(into, Vector) and len(given.items) == len(into.items) == count
     sums = i.type in FLOAT_SUMS and count * size <= WIDEST_ACCESS and i.has("add") and i.type != "f64"
-    if not vectors or not sums or is_near(i) or not t.inline_local:
+    if not vectors or not sums or is_near(i) or not t.asks_often:
         raise t.unknown(i, f"instruction form {i.form} here")
     op = _rmw_op(t, i, "add", modifier("add", i.type))
     yield f"whole = {t.address(i, address)}"

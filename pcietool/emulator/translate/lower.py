@@ -95,10 +95,10 @@ class Lowered:
 
 
 def lower(
-    function: Function, *, inline_weak: bool = True, inline_shared: bool = True, inline_local: bool = True
+    function: Function, *, inline_weak: bool = True, inline_shared: bool = True, asks_often: bool = True
 ) -> Lowered:
     """Raises PtxError for an instruction, modifier or operand the emulator does not know, with its line."""
-    return _Lowering(function, inline_weak, inline_shared, inline_local).result()
+    return _Lowering(function, inline_weak, inline_shared, asks_often).result()
 
 
 def constant_memory(function: Function) -> bytearray:
@@ -134,11 +134,11 @@ class _Lowering:
     """Every case stands behind its test of `pc`, in order, and loops among them are loops of their own. A jump forward
     sets `pc` and lets the tests in between fail; a jump back restarts the innermost loop that holds its target."""
 
-    def __init__(self, function: Function, inline_weak: bool, inline_shared: bool, inline_local: bool) -> None:
+    def __init__(self, function: Function, inline_weak: bool, inline_shared: bool, asks_often: bool) -> None:
         self.function = function
         read = {name for block in function.blocks for i in block.instructions for name in registers_read(i)}
         polls = wait_loops(function)
-        self.translation = Translation(function, polls, read, inline_weak, inline_shared, inline_local)
+        self.translation = Translation(function, polls, read, inline_weak, inline_shared, asks_often)
         self.cases = Cases.of(function)
         self.silent = self._silent_cycles()
         self.unknown: list[tuple[Instruction, PtxError]] = []

@@ -52,9 +52,8 @@ SINK = "_"
 class Translation:
     """One function. `polls`: what polls in a wait loop, by id(); `read`: registers that any instruction uses;
     `inline_weak`: weak accesses to memory of the thread's own device need no engine; `inline_shared`: nor do accesses
-    to shared memory; `inline_local`: local memory may be used, and an instruction may ask several
-    times, neither of which explored states hold. `constants` are what
-    the generated code refers to by name."""
+    to shared memory; `asks_often`: an instruction may ask several times, which explored states do not hold. `constants`
+    are what the generated code refers to by name."""
 
     def __init__(
         self,
@@ -63,14 +62,14 @@ class Translation:
         read: Set[str],
         inline_weak: bool,
         inline_shared: bool,
-        inline_local: bool,
+        asks_often: bool,
     ) -> None:
         self.function = function
         self.polls = polls
         self.read = read
         self.inline_weak = inline_weak
         self.inline_shared = inline_shared
-        self.inline_local = inline_local
+        self.asks_often = asks_often
         self.non_coherent = any(
             i.opcode == "ld" and i.has("nc") for block in function.blocks for i in block.instructions
         )

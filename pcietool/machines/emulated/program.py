@@ -99,6 +99,6 @@ class EmulatedProgram(Program):
         """The kernel without any access in place, for exploring."""
         if name not in self._explored:
             self._explored[name] = lower(
-                self.lowered[name].function, inline_weak=False, inline_shared=False, inline_local=False
+                self.lowered[name].function, inline_weak=False, inline_shared=False, asks_often=False
             )
         return self._explored[name]
