@@ -33,6 +33,12 @@ class FakeGpu:
     def record(self, event: str) -> None:
         self.log.append((event, self.index))
 
+    def begin(self) -> None:
+        self.record(self.began)
+
+    def end(self) -> None:
+        self.record(self.ended)
+
     def has_ended(self) -> bool:
         if self.broken:
             raise DriverError(f"GPU {self.index}: CUDA_ERROR_ILLEGAL_ADDRESS (700)")

@@ -17,6 +17,7 @@ from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described
 from pcietool.emulator.engine.variants import MAX_EVENTS
 from pcietool.errors import EmulationError, EndlessError, PcietoolError, ScenarioError
+from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.units import count
 
@@ -132,3 +133,25 @@ def tried(said: Said) -> str:
     """Such as "200 seeds"."""
     unit = {"timing": "run", "random": "seed", "explore": "state", "cuda": "run"}[said.engine]
     return f"{count(said.tries)} {unit}{'' if said.tries == 1 else 's'}"
+
+
+def on_gpus(
+    machine: Machine, described: Described, sources: Sources, runs: int, deadline_s: float
+) -> tuple[Said, list[float]]:
+    """So many runs on real GPUs, and the GPU time of each, in ns; none after a hang."""
+    said = Said("cuda", described.size.label)
+    stage = Stage(machine, described, sources)
+    times: list[float] = []
+    try:
+        for number in range(runs):
+            if number:
+                stage.begin_again()
+            played = stage.play(deadline_s)
+            said.tries += 1
+            said.findings += _found("cuda", played, sources)
+            if not played.finished:
+                return said, times
+            times.append(played.elapsed_ns)
+    finally:
+        stage.free()
+    return said, times

@@ -19,6 +19,8 @@ from pcietool.contract.outcomes import Outcome
 from pcietool.errors import ScenarioError, UsageError
 from pcietool.machines.base import HOST, Argument, Buffer, Kernel, Launch, Machine, Program, on_device
 
+STREAMS = 16
+"""Of a rank, where several share a GPU."""
 POINTER = np.dtype("<u8")
 
 
@@ -53,7 +55,7 @@ class Stage:
         self._programs: dict[Built, Program] = {}
         self._kernels: dict[object, Kernel] = {}
         self._tables: dict[tuple[Array, int], Buffer] = {}
-        if described.size.ranks > len(machine.devices):
+        if machine.backend == "emulated" and described.size.ranks > len(machine.devices):
             have = len(machine.devices)
             raise ScenarioError(
                 f"scenario {described.scenario.name} has {described.size.ranks} ranks, {machine.label} {have}"
@@ -64,12 +66,21 @@ class Stage:
         }
 
     def _allocated(self, piece: Piece) -> Buffer:
-        place = HOST if piece.rank is None else on_device(piece.rank)
+        place = HOST if piece.rank is None else on_device(self.device(piece.rank))
         array = piece.array
         buffer = self.machine.alloc(place, array.count * array.dtype.itemsize, piece.label)
         if array.initial is not None:
             buffer.write(array.values(array.initial, piece))
         return buffer
+
+    def device(self, rank: int) -> int:
+        """Where a rank runs: GPUs have several ranks each, in streams of their own, where there are too few."""
+        return rank % len(self.machine.devices)
+
+    def begin_again(self) -> None:
+        """All memory as it was before anything ran."""
+        for piece, buffer in self.buffers.items():
+            buffer.write(piece.array.values(piece.array.initial, piece))
 
     def free(self) -> None:
         for buffer in (*self.buffers.values(), *self._tables.values()):
@@ -90,7 +101,7 @@ class Stage:
     def _launch(self, one: PlannedLaunch) -> Launch:
         kernel = self._kernel(one)
         return Launch(
-            one.rank,
+            self.device(one.rank),
             kernel,
             _number(one.grid),
             _number(one.block),
@@ -98,7 +109,7 @@ class Stage:
             shared=one.shared,
             spins=one.spins,
             overlaps=one.overlaps,
-            stream=one.stream,
+            stream=one.rank // len(self.machine.devices) * STREAMS + one.stream,
         )
 
     def _kernel(self, one: PlannedLaunch) -> Kernel:
@@ -131,7 +142,7 @@ class Stage:
     def _table(self, array: Array, rank: int) -> Buffer:
         if (array, rank) not in self._tables:
             addresses = self._addresses(array)
-            table = self.machine.alloc(on_device(rank), addresses.nbytes, f"pointers to {array.name}")
+            table = self.machine.alloc(on_device(self.device(rank)), addresses.nbytes, f"pointers to {array.name}")
             table.write(addresses)
             self._tables[array, rank] = table
         return self._tables[array, rank]

@@ -55,7 +55,7 @@ def compute_capability(handle: Any) -> tuple[int, int]:
 
 class Gpu:
     """The primary context of one device, which CUDA's runtime uses too. Everything here happens on its one non-blocking
-    stream."""
+    stream, but for launches that ask for another one."""
 
     def __init__(self, index: int, handle: Any) -> None:
         self.index = index
@@ -65,6 +65,30 @@ class Gpu:
         self.stream = call(driver.cuStreamCreate, _NON_BLOCKING)
         self.began = call(driver.cuEventCreate, 0)
         self.ended = call(driver.cuEventCreate, 0)
+        self._beside: dict[int, tuple[Any, Any]] = {}
+
+    def stream_number(self, number: int) -> Any:
+        """Stream 0 is its own; others run beside it from `began` to `ended`. Made before anything is launched."""
+        if not number:
+            return self.stream
+        if number not in self._beside:
+            self.make_current()
+            self._beside[number] = call(driver.cuStreamCreate, _NON_BLOCKING), call(driver.cuEventCreate, 0)
+        return self._beside[number][0]
+
+    def begin(self) -> None:
+        """What is submitted from now on begins together."""
+        self.record(self.began)
+        for stream, _ in self._beside.values():
+            call(driver.cuStreamWaitEvent, stream, self.began, 0)
+
+    def end(self) -> None:
+        """`ended` is when all streams are done."""
+        self.make_current()
+        for stream, event in self._beside.values():
+            call(driver.cuEventRecord, event, stream)
+            call(driver.cuStreamWaitEvent, self.stream, event, 0)
+        self.record(self.ended)
 
     def make_current(self) -> None:
         """For this thread."""

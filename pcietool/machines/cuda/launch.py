@@ -29,16 +29,18 @@ class PreparedLaunch:
     is always resident, and its plain launch is cheaper."""
 
     def __init__(self, gpu: WatchedGpu, launch: Launch) -> None:
-        if launch.stream:
-            raise UsageError(f"{launch.kernel.name}: launches in several streams run emulated only; use stream 0")
         self.gpu = gpu
         self.name = launch.kernel.name
-        self._cooperative = launch.spins and launch.grid > 1 and not launch.beyond_residency
+        self._stream = launch.stream
+        # Two cooperative launches of one GPU may wait for each other: where there are streams, what is resident is
+        # counted by `prepare` alone.
+        self._cooperative = launch.spins and launch.grid > 1 and not launch.beyond_residency and not launch.stream
         self._overlaps = launch.overlaps and gpu.device.compute_capability >= OVERLAPPING
         self._arguments = ArgumentBlock(launch.kernel, gpu.watch_address, launch.args)
         function = cuda_program(launch.kernel).function(gpu, launch.kernel.name, launch.shared)
         self._configuration = (
-            function, launch.grid, 1, 1, launch.block, 1, 1, launch.shared, gpu.stream, self._arguments.address
+            function, launch.grid, 1, 1, launch.block, 1, 1, launch.shared, gpu.stream_number(launch.stream),
+            self._arguments.address,
         )  # fmt: skip
 
     def submit(self) -> None:
@@ -55,6 +57,8 @@ class PreparedLaunch:
     def record(self) -> None:
         """As a node of the graph that the stream records, allowed to overlap the node before where the kernel takes
         care of that itself."""
+        if self._stream:
+            raise UsageError(f"{self.name}: a graph has one stream; use stream 0, or no graph")
         if self._cooperative or not self._overlaps:
             return self.submit()
         self.gpu.make_current()

@@ -39,6 +39,7 @@ from pcietool.machines.cuda.telemetry import Telemetry
 from pcietool.machines.devices import Device, HostLink, Link
 from pcietool.machines.graph import Runner
 from pcietool.machines.host_agents import HostAgent
+from pcietool.machines.naming import launch_names
 from pcietool.machines.selection import select_gpus
 
 MAX_QUEUED = 512
@@ -193,7 +194,22 @@ class CudaMachine(Machine):
         prepared = [PreparedLaunch(self._gpus[launch.device], launch) for launch in launches]
         for launch in launches:
             self.check_residency(launch)
+        self._check_room_beside(launches)
         return [gpu for gpu in self._gpus if any(one.gpu is gpu for one in prepared)], prepared
+
+    def _check_room_beside(self, launches: Sequence[Launch]) -> None:
+        """Grids of waiting blocks in several streams of a GPU must all fit there at once."""
+        for device in {launch.device for launch in launches if launch.stream}:
+            taken: dict[int, float] = {}
+            for launch in launches:
+                if launch.device == device and launch.spins:
+                    room = self.resident_blocks(device, launch.kernel, launch.block, launch.shared)
+                    taken[launch.stream] = max(taken.get(launch.stream, 0.0), launch.grid / room)
+            if sum(taken.values()) > 1:
+                raise UsageError(
+                    f"{launch_names(launches)}: blocks of several streams wait for each other, and are not resident at"
+                    " once; use fewer blocks or threads, or more GPUs"
+                )
 
     def _run_round(
         self,

@@ -5,6 +5,7 @@ Must not launch anything.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -63,8 +64,11 @@ class CudaProgram(Program):
 
     @classmethod
     def of_ptx(cls, gpus: Sequence[WatchedGpu], name: str, ptx: str, takes_watch: Collection[str]) -> CudaProgram:
-        """Ready PTX, which the driver compiles for each GPU."""
-        images = {gpu.device.compute_capability: ptx.encode() + b"\0" for gpu in gpus}
+        """Ready PTX, which the driver compiles for each GPU. It may be of a newer version than the driver knows: its
+        instructions are what counts."""
+        most = _ptx_version(int(call(driver.cuDriverGetVersion)))
+        text = _VERSION.sub(lambda found: f".version {min(float(found[1]), most)}", ptx, count=1)
+        images = {gpu.device.compute_capability: text.encode() + b"\0" for gpu in gpus}
         return cls(gpus, name, {}, images, ptx, lambda kernel: kernel in takes_watch)
 
     def kernel(self, name: str) -> Kernel:
@@ -92,6 +96,13 @@ class CudaProgram(Program):
         self._dynamic_shared[gpu.index, name] = shared
 
 
+def _ptx_version(cuda: int) -> float:
+    """The newest that a driver of this CUDA version, such as 13000, takes: 9.0 with CUDA 13.0, 8.8 with 12.9."""
+    major, minor = cuda // 1000, cuda % 1000 // 10
+    return 9.0 + minor / 10 if major >= 13 else 7.9 + min(minor, 9) / 10 + 0.0
+
+
+_VERSION = re.compile(r"\.version\s+(\d+\.\d+)")
 _FUNCTION = driver.CUfunction_attribute
 _SHARED_LIMIT = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
 

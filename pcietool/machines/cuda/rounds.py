@@ -66,13 +66,13 @@ def run_round(
 
 def _start(gpus: Sequence[WatchedGpu], submit: Sequence[Callable[[], None]]) -> None:
     for gpu in gpus:
-        gpu.record(gpu.began)
+        gpu.begin()
     try:
         for launch in submit:
             launch()
     finally:
         for gpu in gpus:
-            gpu.record(gpu.ended)
+            gpu.end()
 
 
 def _join(

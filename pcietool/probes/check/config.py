@@ -27,6 +27,7 @@ class CheckConfig(Config):
     seeds: Annotated[
         int, Option("Runs in random order, each with another seed.", min=1, ceiling=10**6, group=_EFFORT)
     ] = 200
+    runs: Annotated[int, Option("Runs on GPUs (--backend cuda).", min=1, ceiling=10**6, group=_EFFORT)] = 20
     engine: Annotated[
         str | None,
         Option("Only this way of running, or some: timing,random. Default: all three.", choices=ENGINES, several=True),

@@ -21,9 +21,9 @@ from pcietool.check.running.sources import Sources
 from pcietool.check.running.verdict import judge
 from pcietool.check.scenario import Described, Scenario, Size, chosen, load_scenarios
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
-from pcietool.errors import NothingToRunError
 from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes.check import on_gpus
 from pcietool.probes.check.config import CheckConfig
 
 NAME = "check"
@@ -38,12 +38,13 @@ def run(machine: Machine, config: CheckConfig, observer: Observer) -> list[Probe
     """Raises ScenarioError for a broken scenario, CompileError for a kernel that does not compile."""
     path = Path(config.file)
     wanted = chosen(load_scenarios(path), config.names, path)
-    if not isinstance(machine, EmulatedMachine):
-        raise NothingToRunError("check runs emulated; choose --backend emulated")
     results = []
     for number, one in enumerate(wanted, start=1):
         observer.progress(f"{one.name}, {number} of {len(wanted)}")
-        results.append(of_scenario(machine, one, config, observer))
+        if isinstance(machine, EmulatedMachine):
+            results.append(of_scenario(machine, one, config, observer))
+        else:
+            results.append(on_gpus.of_scenario(machine, one, config, observer))
         observer.result(results[-1])
     return results
 
@@ -207,6 +208,7 @@ def _row(said: Said) -> Row:
         "says": _says(said),
         "tries": said.tries,
         "elapsed_us": None if said.elapsed_ns is None else said.elapsed_ns / 1e3,
+        "elapsed_us_p95": None,
         "findings": len(said.findings),
         "not_covered": list(said.not_covered),
     }
