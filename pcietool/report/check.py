@@ -35,6 +35,8 @@ def print_scenarios(console: Console, results: Sequence[ProbeResult]) -> None:
 
 
 def _print_assumptions(console: Console, assumptions: Sequence[Mapping[str, Any]]) -> None:
+    if not assumptions:
+        return
     lines = (f"{one['about']}: {one['value']} ({one['source']})" for one in assumptions)
     console.print(Text(f"assumed: {'; '.join(lines)}", style="dim"))
 

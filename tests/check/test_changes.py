@@ -2,10 +2,13 @@
 
 import pytest
 
+from pcietool.check import Kernel, World
+from pcietool.check.changing.changes import changes
 from pcietool.check.changing.edits import Edit
 from pcietool.check.changing.strengthen import strengthenings
 from pcietool.check.changing.weaken import weakenings
-from tests.check.checking import forms_after, module_of
+from pcietool.check.running.sources import Sources
+from tests.check.checking import forms_after, module_of, one
 
 
 @pytest.mark.parametrize(
@@ -73,3 +76,19 @@ def test_a_weak_load_may_become_an_acquire_or_have_a_fence_or_barrier_beside_it(
     assert [edit.cost for edit in found] == sorted(edit.cost for edit in found)
     for edit in found:
         assert forms_after(ptx, edit) != forms_after(ptx, Edit(edit.site, "the same"))
+
+
+def test_kernels_of_the_file_that_are_not_launched_are_left_alone() -> None:
+    text = (
+        '#include "slots.cuh"\nextern "C" __global__ void k(u32* a) { store_release_sys(a, 1); }\n'
+        'extern "C" __global__ void other(u32* a) { store_release_sys(a, 2); }\n'
+    )
+
+    def plays(w: World) -> None:
+        a = w.one("a", "u4")
+        w.launch([a])
+        w.expect(a, 1)
+
+    scenario = one(Kernel("two.cu", "k", text=text), plays)
+    sources = Sources(scenario.described(scenario.sizes()[0]), (9, 0))
+    assert {change.edits[0].site.own_place for change in changes(sources, weakenings)} == {"two.cu:2"}

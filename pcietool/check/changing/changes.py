@@ -62,14 +62,17 @@ def changes(sources: Sources, find: Callable[[Module], list[Edit]]) -> list[Chan
 
 
 def _edits(built: Built, find: Callable[[Module], list[Edit]]) -> Mapping[Key, Sequence[Edit]]:
-    return _edits_of(built.compiled.ptx, find)
+    return _edits_of(built.compiled.ptx, frozenset(built.compiled.entries.values()), find)
 
 
 @cache
-def _edits_of(ptx: str, find: Callable[[Module], list[Edit]]) -> Mapping[Key, Sequence[Edit]]:
+def _edits_of(ptx: str, launched: frozenset[str], find: Callable[[Module], list[Edit]]) -> Mapping[Key, Sequence[Edit]]:
+    """In the kernels that are launched, and in functions that they may call."""
+    module = parse(ptx)
     found: dict[Key, list[Edit]] = {}
-    for edit in find(parse(ptx)):
-        found.setdefault(_key(edit), []).append(edit)
+    for edit in find(module):
+        if edit.site.function in launched or edit.site.function not in module.entries:
+            found.setdefault(_key(edit), []).append(edit)
     return found
 
 

@@ -92,6 +92,8 @@ def _weakened(machine: Machine, scenario: Scenario, size: Size, config: CheckCon
     for number, change in enumerate(everything, start=1):
         observer.progress(f"{scenario.name}: weakened, {number} of {len(everything)}")
         rows.append(_Turns(machine, described, sources, change).row(config))
+        if machine.stuck:  # nothing more can be run here
+            break
     return rows
 
 
@@ -107,12 +109,15 @@ class _Turns:
         wrong, ratios = self._run(config, self.change.made_in(self.sources))
         seen = f"wrong in {wrong} of {config.runs} runs" if wrong else f"never wrong in {config.runs} runs here"
         low, middle, high = np.percentile(ratios, [5, 50, 95]) if ratios else (np.nan, np.nan, np.nan)
+        times = f"; {middle:.3f} of the time ({low:.3f} to {high:.3f})" if ratios else ""
+        if self.machine.stuck:
+            seen = "it hangs; no further one was tried"
         return {
             "at": edit.site.own_place,
             "inlined_from": str(edit.site.source),
             "change": edit.about,
-            "is": "needed" if wrong else "not seen to be needed",
-            "by": f"{seen}; {middle:.3f} of the time ({low:.3f} to {high:.3f})",
+            "is": "needed" if wrong or self.machine.stuck else "not seen to be needed",
+            "by": f"{seen}{times}",
             "wrong": wrong,
             "runs": config.runs,
             "time_ratio": float(middle),

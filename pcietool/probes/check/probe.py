@@ -41,7 +41,10 @@ def run(machine: Machine, config: CheckConfig, observer: Observer) -> list[Probe
     results = []
     for number, one in enumerate(wanted, start=1):
         observer.progress(f"{one.name}, {number} of {len(wanted)}")
-        if isinstance(machine, EmulatedMachine):
+        if machine.stuck:
+            reason = "a kernel before it hangs, and this process cannot use the GPUs any more; run it alone"
+            results.append(ProbeResult(NAME, Status.WAIVED, "not run", one.name, "", reason=reason))
+        elif isinstance(machine, EmulatedMachine):
             results.append(of_scenario(machine, one, config, observer))
         else:
             results.append(on_gpus.of_scenario(machine, one, config, observer))
