@@ -64,6 +64,23 @@ def verdict(recording: str, transport: str) -> list[float]:
     return _numbers(part(recording, transport)["verdict"])
 
 
+def undone(rmw: str) -> float:
+    """Percent of the CPU's stores to host memory that an RMW of one H200 undid although it changes nothing."""
+    return 100 * float(row("h200/atomic-loss", "host", form=f"no-op {rmw}")["lost_fraction"])
+
+
+def wrong_without(recording: str, scenario: str, at: str) -> list[int]:
+    """In how many runs, of how many, a scenario was wrong with the ordering there weakened that was needed."""
+    orderings = part(recording, scenario)["details"]["orderings"]
+    found = _only(one for one in orderings if one["at"] == at and one["is"] == "needed")
+    return [found["wrong"], found["runs"]]
+
+
+def tries(recording: str) -> int:
+    """How often each scenario of a recording ran, which is the same for all."""
+    return int(_only({row["tries"] for one in document(recording)["probes"] for row in one["rows"]}))
+
+
 def check(recording: str, transport: str, name: str) -> list[float]:
     """The numbers in the line of one check."""
     return _numbers(_only(c for c in part(recording, transport)["checks"] if c["name"] == name)["text"])
