@@ -175,6 +175,8 @@ class Launch:
     """Its kernel waits for the launch before it by itself (overlap.cuh), so in a graph it may start before that one
     has ended. A machine that cannot do so starts it afterwards."""
     stream: int = 0
+    shape: tuple[int, ...] | None = None
+    """Blocks in x, y, z, then threads, of whose products `grid` and `block` are; None for one dimension."""
 
     def __post_init__(self) -> None:
         args = tuple(one.tobytes() if isinstance(one, np.void | np.ndarray) else one for one in self.args)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from pcietool.check.arrays import Array, Passed, Piece, Pointers, Struct
 from pcietool.check.expectations import Expectation, Wrong
 from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described, told
-from pcietool.check.world import Do, HostView, PlannedLaunch, Round, Shape, Step, Write
+from pcietool.check.world import Do, HostView, PlannedLaunch, Round, Step, Write
 from pcietool.contract.outcomes import Outcome
 from pcietool.errors import ScenarioError, UsageError
 from pcietool.machines.base import HOST, Argument, Buffer, Kernel, Launch, Machine, Program, on_device
@@ -100,16 +101,19 @@ class Stage:
 
     def _launch(self, one: PlannedLaunch) -> Launch:
         kernel = self._kernel(one)
+        grid, block = (((shape,) if isinstance(shape, int) else shape) for shape in (one.grid, one.block))
+        flat = len(grid) == len(block) == 1
         return Launch(
             self.device(one.rank),
             kernel,
-            _number(one.grid),
-            _number(one.block),
+            prod(grid),
+            prod(block),
             tuple(self._argument(each, one.rank) for each in one.args),
             shared=one.shared,
             spins=one.spins,
             overlaps=one.overlaps,
             stream=one.rank // len(self.machine.devices) * STREAMS + one.stream,
+            shape=None if flat else (*grid, 1, 1)[:3] + (*block, 1, 1)[:3],
         )
 
     def _kernel(self, one: PlannedLaunch) -> Kernel:
@@ -202,11 +206,3 @@ class Stage:
                 with told(scenario.file, scenario.name):
                     return list(step.wrong(self.read))
         return []
-
-
-def _number(shape: Shape) -> int:
-    """Raises ScenarioError for more than one dimension."""
-    first, *others = (shape,) if isinstance(shape, int) else shape
-    if any(other != 1 for other in others):
-        raise ScenarioError(f"grid or block {shape}: only one dimension is emulated; give its product")
-    return first

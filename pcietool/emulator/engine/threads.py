@@ -149,6 +149,8 @@ class GridSpec:
     stream: int = 0
     overlaps: bool = False
     """It may begin before the launch before it in its stream has ended."""
+    shape: tuple[int, ...] | None = None
+    """Blocks in x, y, z, then threads; None for one dimension."""
 
 
 class GpuState:

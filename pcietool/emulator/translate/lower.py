@@ -9,7 +9,7 @@ it becomes visible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import isfunction
@@ -33,7 +33,7 @@ from pcietool.emulator.translate.control_flow import (
 from pcietool.emulator.translate.isa import always_asks, lines_of, registers_read
 from pcietool.emulator.translate.missing import refusal
 from pcietool.emulator.translate.polls import wait_loops
-from pcietool.emulator.translate.translation import TIMERS, Translation
+from pcietool.emulator.translate.translation import SHAPED, SPECIAL_REGISTERS, TIMERS, Translation
 from pcietool.errors import EmulationError, PtxError
 from pcietool.ptx.declarations import end_of
 from pcietool.ptx.model import TYPE_BYTES, Function, Instruction
@@ -56,7 +56,8 @@ ThreadGenerator: TypeAlias = "GeneratorType[tuple[Any, ...], Any, None]"
 
 @dataclass(frozen=True)
 class Lowered:
-    """A function ready to run: `start(P, TX, NX, CX, GX, TH, MC, tables...)` makes one thread."""
+    """A function ready to run: `start(P, TX, NX, CX, GX, D, TH, MC, tables...)` makes one thread: number TX of NX
+    in block CX of GX, counted through, in a launch of shape D, None for one dimension."""
 
     function: Function
     start: Callable[..., ThreadGenerator]
@@ -130,6 +131,11 @@ def trap() -> None:
     raise EmulationError("the kernel gave up (trap)")
 
 
+def special(i: Instruction) -> Iterator[str]:
+    """Special registers that it reads."""
+    return (name for operand in i.operands for name in registers_in(operand) if name in SPECIAL_REGISTERS)
+
+
 class _Lowering:
     """Every case stands behind its test of `pc`, in order, and loops among them are loops of their own. A jump forward
     sets `pc` and lets the tests in between fail; a jump back restarts the innermost loop that holds its target."""
@@ -155,8 +161,12 @@ class _Lowering:
         return {end: sum(len(blocks[n].instructions) for n in cycle) for end, cycle in cycles.items()}
 
     def result(self) -> Lowered:
-        self._line(0, "def start(P, TX, NX, CX, GX, TH, MC, WATCHED, LB, LH, LI, LQ, SB, SH, SI, SQ):")
+        self._line(0, "def start(P, TX, NX, CX, GX, D, TH, MC, WATCHED, LB, LH, LI, LQ, SB, SH, SI, SQ):")
         self._line(1, "")  # the registers, once all are known
+        used = {register for block in self.function.blocks for i in block.instructions for register in special(i)}
+        for register, (alone, shaped) in SHAPED.items():
+            if register in used:
+                self._line(1, f"{SPECIAL_REGISTERS[register]} = {alone} if D is None else {shaped}")
         if local := end_of(self.function.variables, "local"):
             self._line(1, f"VB, VH, VI, VQ = views_of(bytearray({local})).values()")
         self._line(1, "while True:")

@@ -38,8 +38,9 @@ class PreparedLaunch:
         self._overlaps = launch.overlaps and gpu.device.compute_capability >= OVERLAPPING
         self._arguments = ArgumentBlock(launch.kernel, gpu.watch_address, launch.args)
         function = cuda_program(launch.kernel).function(gpu, launch.kernel.name, launch.shared)
+        shape = launch.shape or (launch.grid, 1, 1, launch.block, 1, 1)
         self._configuration = (
-            function, launch.grid, 1, 1, launch.block, 1, 1, launch.shared, gpu.stream_number(launch.stream),
+            function, *shape, launch.shared, gpu.stream_number(launch.stream),
             self._arguments.address,
         )  # fmt: skip
 

@@ -351,4 +351,5 @@ class EmulatedMachine(Machine):
             deadline_ns=deadline_s * 1e9 if launch.kernel.takes_watch and lowered.reads_timers else inf,
             stream=launch.stream,
             overlaps=launch.overlaps and self.spec.gpu.compute_capability >= OVERLAPPING,
+            shape=launch.shape,
         )
