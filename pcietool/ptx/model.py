@@ -182,7 +182,7 @@ class Function:
     registers: Mapping[str, str]
     """Type by name."""
     variables: Mapping[str, Variable]
-    """.shared and .local variables declared in the body, and module-level shared and constant ones it can see."""
+    """.shared and .local variables declared in the body, and the module's."""
     blocks: tuple[BasicBlock, ...]
     labels: Mapping[str, int]
     shared_bytes: int

@@ -74,8 +74,7 @@ class _ModuleReader:
         variable = Variable(name, space, declaration.size, declaration.align, offset, declaration.initial)
         if space != "shared":
             self._variables[name] = variable
-        if space != "global":
-            self._placed[name] = variable
+        self._placed[name] = variable
 
     def _read_function(self, is_entry: bool) -> None:
         cursor = self._cursor

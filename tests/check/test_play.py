@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from pcietool.check import HostView, World
+from pcietool.check import HostView, Kernel, World
 from pcietool.errors import ScenarioError
-from tests.check.checking import checked, kernel, one, word
+from tests.check.checking import PRELUDE, checked, kernel, one, word
 
 
 def test_grids_and_blocks_of_three_dimensions() -> None:
@@ -119,3 +119,30 @@ def test_more_ranks_than_the_fabric_has_gpus_are_refused() -> None:
 
     with pytest.raises(ScenarioError, match=r"has 6 ranks.*4 GPUs.*--fabric"):
         checked(one(kernel("*a = 1;", "u32* a"), play, ranks=6))
+
+
+VARIABLES = """
+__device__ u32 counter;
+__device__ u32 five = 5;
+__constant__ u32 table[2] = {1, 3};
+extern "C" __global__ void k(u32* a) {
+    atomicAdd(&counter, 1u);
+    __syncthreads();
+    if (threadIdx.x == 0) a[0] = counter + five;
+    a[1] = table[1];
+}
+"""
+
+
+def test_variables_of_the_module_have_their_values_on_every_rank_and_in_every_run() -> None:
+    def play(w: World) -> None:
+        a = w.each("a", "u4", 2)
+        for _ in range(2):
+            w.launch(lambda r: [a[r]], block=2)
+        w.expect(a, [4 + 5, 3])
+
+    result = checked(one(Kernel("k.cu", "k", text=PRELUDE + VARIABLES), play, ranks=2))
+    assert word(result) == "RACE"  # a[1], by both threads
+    assert "a of rank" in result.verdict
+    alone = VARIABLES.replace("    a[1] =", "    if (threadIdx.x == 0) a[1] =")
+    assert word(checked(one(Kernel("k.cu", "k", text=PRELUDE + alone), play, ranks=2))) == "PASS"

@@ -183,8 +183,8 @@ class Grid:
             engine.order.begin(thread)
             thread.start(
                 start(
-                    arguments, thread.tid, spec.threads, block.index, spec.blocks, spec.shape, thread, engine,
-                    engine.watched, *tables, *shared,
+                    arguments, thread.tid, spec.threads, block.index, spec.blocks, spec.shape,
+                    spec.variables, thread, engine, engine.watched, *tables, *shared,
                 )
             )  # fmt: skip
         engine.live += len(block.threads)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -151,6 +151,8 @@ class GridSpec:
     """It may begin before the launch before it in its stream has ended."""
     shape: tuple[int, ...] | None = None
     """Blocks in x, y, z, then threads; None for one dimension."""
+    variables: Mapping[str, int] = field(default_factory=dict)
+    """Addresses of the module's variables that it uses."""
 
 
 class GpuState:

@@ -124,7 +124,16 @@ class Replay:
         thread = self._threads[number]
         spec = thread.spec
         return spec.lowered.start(
-            spec.arguments, thread.tid, spec.threads, thread.index, spec.blocks, spec.shape, thread, self, *(None,) * 9
+            spec.arguments,
+            thread.tid,
+            spec.threads,
+            thread.index,
+            spec.blocks,
+            spec.shape,
+            spec.variables,
+            thread,
+            self,
+            *(None,) * 9,
         )
 
     def _generator_at(self, thread: int, sent: Sent | None) -> ThreadGenerator:

@@ -36,7 +36,7 @@ from pcietool.emulator.translate.polls import wait_loops
 from pcietool.emulator.translate.translation import SHAPED, SPECIAL_REGISTERS, TIMERS, Translation
 from pcietool.errors import EmulationError, PtxError
 from pcietool.ptx.declarations import end_of
-from pcietool.ptx.model import TYPE_BYTES, Function, Instruction
+from pcietool.ptx.model import TYPE_BYTES, Function, Instruction, Variable
 from pcietool.ptx.registers import registers_in
 
 SHARED_WINDOW = 1 << 62
@@ -56,8 +56,8 @@ ThreadGenerator: TypeAlias = "GeneratorType[tuple[Any, ...], Any, None]"
 
 @dataclass(frozen=True)
 class Lowered:
-    """A function ready to run: `start(P, TX, NX, CX, GX, D, TH, MC, tables...)` makes one thread: number TX of NX
-    in block CX of GX, counted through, in a launch of shape D, None for one dimension."""
+    """A function ready to run: `start(P, TX, NX, CX, GX, D, G, TH, MC, tables...)` makes one thread: number TX of
+    NX in block CX of GX, counted through, in a launch of shape D, None for one dimension; G: addresses of variables."""
 
     function: Function
     start: Callable[..., ThreadGenerator]
@@ -68,6 +68,8 @@ class Lowered:
     """The Python variable of each register."""
     non_coherent: bool
     """Does it load through the non-coherent path?"""
+    module_variables: tuple[Variable, ...]
+    """Those in global memory that it uses."""
 
     @cached_property
     def reads_timers(self) -> bool:
@@ -161,7 +163,7 @@ class _Lowering:
         return {end: sum(len(blocks[n].instructions) for n in cycle) for end, cycle in cycles.items()}
 
     def result(self) -> Lowered:
-        self._line(0, "def start(P, TX, NX, CX, GX, D, TH, MC, WATCHED, LB, LH, LI, LQ, SB, SH, SI, SQ):")
+        self._line(0, "def start(P, TX, NX, CX, GX, D, G, TH, MC, WATCHED, LB, LH, LI, LQ, SB, SH, SI, SQ):")
         self._line(1, "")  # the registers, once all are known
         used = {register for block in self.function.blocks for i in block.instructions for register in special(i)}
         for register, (alone, shaped) in SHAPED.items():
@@ -175,6 +177,8 @@ class _Lowering:
             raise refusal(self.unknown)
         self._line(1, "yield  # never reached: makes a generator of a kernel without requests, too")
         self.lines[1] = "    " + " = ".join([*sorted(self.translation.names.values()), "w", "pc", "0"])
+        known = self.translation.module_variables.items()
+        self.lines[1] += "".join(f"; {python} = G[{variable.name!r}]" for variable, python in known)
         source = "\n".join(self.lines) + "\n"
         constants = zip(("KB", "KH", "KI", "KQ"), views_of(constant_memory(self.function)).values(), strict=True)
         namespace: dict[str, Any] = {
@@ -188,7 +192,8 @@ class _Lowering:
         }
         exec(compile(source, f"<emulated {self.function.name}>", "exec"), namespace)
         t = self.translation
-        return Lowered(self.function, namespace["start"], source, self.instructions, t.names, t.non_coherent)
+        variables = tuple(t.module_variables)
+        return Lowered(self.function, namespace["start"], source, self.instructions, t.names, t.non_coherent, variables)
 
     def _line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)

@@ -11,7 +11,18 @@ from typing import Any
 
 from pcietool.emulator.ops import Op, Poll
 from pcietool.errors import PtxError
-from pcietool.ptx.model import TYPE_BYTES, Address, Function, Immediate, Instruction, Negated, Operand, Register, Symbol
+from pcietool.ptx.model import (
+    TYPE_BYTES,
+    Address,
+    Function,
+    Immediate,
+    Instruction,
+    Negated,
+    Operand,
+    Register,
+    Symbol,
+    Variable,
+)
 from pcietool.ptx.registers import registers_in
 
 TIMERS: Mapping[str, str] = {
@@ -78,6 +89,8 @@ class Translation:
             i.opcode == "ld" and i.has("nc") for block in function.blocks for i in block.instructions
         )
         """Does it load through the non-coherent path?"""
+        self.module_variables: dict[Variable, str] = {}
+        """In global memory, those that are used; by Python variable."""
         self.constants: dict[str, Any] = {}
         self.names: dict[str, str] = {}
         """Python variable by register."""
@@ -140,10 +153,15 @@ class Translation:
             case Negated(Register(name)):
                 return f"(not {self.register(name)})"
             case Symbol(name) if name in self.function.variables:
-                return str(self.function.variables[name].offset)
+                variable = self.function.variables[name]
+                return self.module_variable(variable) if variable.space == "global" else str(variable.offset)
             case Symbol(name):
-                raise self.unknown(i, f"{name}, a function or a variable in global memory,")
+                raise self.unknown(i, f"{name}, a function,")
         raise self.unknown(i, f"operand {operand}")
+
+    def module_variable(self, variable: Variable) -> str:
+        """The Python variable that holds its address, which differs from GPU to GPU."""
+        return self.module_variables.setdefault(variable, f"G_{len(self.module_variables)}")
 
     def signed(self, i: Instruction, operand: Operand, width: int) -> str:
         """An operand as a signed integer of `width` bits."""

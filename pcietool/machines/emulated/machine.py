@@ -48,6 +48,7 @@ from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
 from pcietool.machines.graph import Runner
 from pcietool.machines.host_agents import HostAgent
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
+from pcietool.ptx.model import Variable
 
 RESERVED_SHARED = 1024
 """Bytes of each SM's shared memory that CUDA keeps for itself, a block."""
@@ -84,6 +85,7 @@ class EmulatedMachine(Machine):
         self.memory = Memory(spec.gpu.count)
         self.engine = engine_of(self.memory, spec, seed, order, trace, tear=tear)
         self._used: Counter[int] = Counter()
+        self._variables: dict[tuple[Program, int, str], Buffer] = {}
         self.gpus = tuple(gpus)
         """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
         self._states = [LaunchQueue(gpu, self.engine) for gpu in range(spec.gpu.count)]
@@ -352,4 +354,15 @@ class EmulatedMachine(Machine):
             stream=launch.stream,
             overlaps=launch.overlaps and self.spec.gpu.compute_capability >= OVERLAPPING,
             shape=launch.shape,
+            variables={one.name: self._variable(launch, one) for one in lowered.module_variables},
         )
+
+    def _variable(self, launch: Launch, variable: Variable) -> int:
+        """Its address: each program has its own on each device, with its initial value."""
+        key = launch.kernel.program, launch.device, variable.name
+        if key not in self._variables:
+            buffer = self.alloc(Place(launch.device), max(1, variable.bytes), variable.name)
+            if variable.initial is not None:
+                buffer.write(np.frombuffer(variable.initial, np.uint8))
+            self._variables[key] = buffer
+        return self._variables[key].address

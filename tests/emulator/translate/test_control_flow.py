@@ -170,7 +170,7 @@ UNKNOWN = {
     "number of operands": ("add.u32 %r1, %r2;", "number of operands"),
     "call": ("call.uni module_function;", r"the function module_function, .*__forceinline__"),
     "call through a pointer": ("call.uni %rd1;", "through a pointer"),
-    "operand": ("mov.u64 %rd1, variable;", "variable, a function or a variable in global memory"),
+    "operand": ("mov.u64 %rd1, module_function;", "module_function, a function,"),
     "special register": ("mov.u32 %r1, %cluster_ctarank;", "cluster_ctarank"),
     "register read, never declared": ("add.u32 %r1, %r2, %never;", "register %never"),
     "register written, never declared": ("add.u32 %never, %r1, %r2;", "register %never"),
