@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pcietool.emulator.ops import SCOPES, Code
 from pcietool.emulator.translate import floats
+from pcietool.emulator.translate.calls import answer, argument
 from pcietool.emulator.translate.translation import Translation, mask
 from pcietool.ptx.model import TYPE_BYTES, Address, Instruction, Operand, Register, Symbol, Vector
 
@@ -230,8 +231,11 @@ def _parameter(t: Translation, i: Instruction) -> Iterator[str]:
     t.allow(i, {"param", "v2", "v4", i.type})
     address = i.operands[1]
     names = [parameter.name for parameter in t.function.parameters]
-    if not isinstance(address, Address) or not isinstance(address.base, Symbol) or address.base.name not in names:
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
         raise t.unknown(i, "parameter access")
+    if address.base.name not in names:
+        yield from answer(t, i)
+        return
     number = names.index(address.base.name)
     parameter, size = t.function.parameters[number], TYPE_BYTES[i.type]
     destinations = i.operands[0].items if isinstance(i.operands[0], Vector) else (i.operands[0],)
@@ -247,6 +251,9 @@ def _parameter(t: Translation, i: Instruction) -> Iterator[str]:
 
 
 def store(t: Translation, i: Instruction) -> Iterator[str]:
+    if i.has("param"):
+        yield from argument(t, i)
+        return
     access = _Access.of(t, i, Code.STORE, i.operands[0])
     items = i.operands[1].items if isinstance(i.operands[1], Vector) else (i.operands[1],)
     values = [t.value(i, item, access.size * 8) for item in items]

@@ -124,6 +124,30 @@ def fuse(a: float, b: float, c: float) -> float:
     return total
 
 
+def directed(kind: str, value: float, minus_zero: bool = False) -> int:
+    """The 32-bit pattern of a number of 64 bits that is exact or was rounded to odd: toward zero (rz), down (rm) or up
+    (rp). `minus_zero`: a zero that came of two signs, which is negative if rounded down."""
+    bits = float_bits(value)
+    if not value:
+        return 0x80000000 if kind == "rm" and minus_zero else bits
+    nearest = bits_float(bits)
+    if nearest == value or math.isnan(value):
+        return bits
+    beyond = nearest > value if kind == "rm" else nearest < value if kind == "rp" else abs(nearest) > abs(value)
+    if not beyond:
+        return bits
+    if not nearest:  # past zero, to the smallest of the other sign
+        return 0x80000001 if kind == "rm" else 1
+    grows = (kind == "rp" and nearest > 0) or (kind == "rm" and nearest < 0)
+    return bits + 1 if grows else bits - 1
+
+
+def directed_sum(kind: str, a: float, b: float, c: float) -> int:
+    """a * b + c of 32-bit floats."""
+    positive = math.copysign(1.0, a) * math.copysign(1.0, b) > 0 and math.copysign(1.0, c) > 0
+    return directed(kind, fuse(a, b, c), not positive)
+
+
 def fuse_double(a: float, b: float, c: float) -> float:
     """a * b + c of three 64-bit floats, rounded once."""
     product = a * b

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pcietool.emulator.ops import Code
-from pcietool.emulator.translate import accesses, async_copies, instructions, missing
+from pcietool.emulator.translate import accesses, async_copies, calls, instructions, missing
 from pcietool.emulator.translate.translation import Translation
 from pcietool.ptx.model import Address, Instruction, Vector
 from pcietool.ptx.registers import registers_in
@@ -55,6 +55,7 @@ GROUPS: Mapping[str, str] = {
     "FLOAT": "f32,f64,f16,bf16",
     "SHORT": "u16x2,s16x2",
     "ROUND": "rni,rzi,rmi,rpi",
+    "DIRECTED": "rz,rm,rp",
     "ANY": "u16,s16,b16,u32,s32,b32,u64,s64,b64,f32,f64",
 }
 
@@ -131,6 +132,10 @@ ALU: Mapping[str, str] = {
     "add.{FLOATS}": "{F}({fa}+{fb})",
     "sub.{FLOATS}": "{F}({fa}-{fb})",
     "mul.{FLOATS}": "{F}({fa}*{fb})",
+    "add.{DIRECTED}.f32": "directed_sum('{BEFORE}',{fa},1.0,{fb})",
+    "sub.{DIRECTED}.f32": "directed_sum('{BEFORE}',{fb},-1.0,{fa})",
+    "mul.{DIRECTED}.f32": "directed('{BEFORE}',{fa}*{fb})",
+    "fma.{DIRECTED}.f32": "directed_sum('{BEFORE}',{fa},{fb},{fc})",
     "fma.rn.{f32,f16,bf16}": "{F}(fuse({fa},{fb},{fc}))",
     "fma.rn.f64": "double_bits(fuse_double({fa},{fb},{fc}))",
     "div.rn.{f32,f64}": "{F}(divide({fa},{fb}))",
@@ -205,6 +210,7 @@ OTHERS: Mapping[str, Opcode] = {
     "mov": replace(COMPUTES, emit=instructions.move),
     **dict.fromkeys(("add", "sub", "mad", *instructions.CARRY_IN), replace(COMPUTES, emit=instructions.carry)),
     "cvt": replace(COMPUTES, emit=instructions.convert),
+    "cvta": replace(COMPUTES, emit=calls.local_address),
     #                        emit                              asks           silent waits  result jumps  explored
     "ld":             Opcode(accesses.load,                    Code.LOAD,     False, True,  True,  False, True),
     "st":             Opcode(accesses.store,                   Code.STORE,    False, False, False, False, True),
@@ -224,6 +230,7 @@ OTHERS: Mapping[str, Opcode] = {
     "mbarrier":       Opcode(async_copies.mbarrier,            Code.MBARRIER, True,  False, False, False, True),
     "griddepcontrol": Opcode(instructions.grid_dependency,     Code.GRID,     True,  False, False, False, True),
     "prefetch":       Opcode(instructions.prefetch,            None,          True,  True,  False, False, True),
+    "call":           Opcode(calls.call,                       None,          True,  False, False, False, True),
     "trap":           Opcode(instructions.trap,                None,          True,  False, False, False, True),
     "bra":            Opcode(None,                             None,          True,  True,  False, True,  True),
     "ret":            Opcode(None,                             None,          True,  False, False, True,  True),

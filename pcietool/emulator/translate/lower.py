@@ -129,6 +129,10 @@ def beyond(i: Instruction, variables: Mapping[str, Any]) -> str:
     return f"{nbytes} byte access at offset {offset} of {where}, {distance} bytes beyond its end at {length}"
 
 
+def failed_assertion() -> None:
+    raise EmulationError("an assertion failed")
+
+
 def trap() -> None:
     raise EmulationError("the kernel gave up (trap)")
 
@@ -185,6 +189,7 @@ class _Lowering:
             "SHARED_WINDOW": SHARED_WINDOW,
             "views_of": views_of,
             "misaligned": misaligned,
+            "failed_assertion": failed_assertion,
             "trap": trap,
             **dict(constants),
             **HELPERS,

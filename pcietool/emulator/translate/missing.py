@@ -13,8 +13,6 @@ from pcietool.ptx.model import Instruction, Symbol
 
 MOST_NAMED = 8
 LIBRARY: Mapping[str, str] = {
-    "vprintf": "printf (an emulated kernel prints nothing: leave it out)",
-    "__assertfail": "assert (compile with NDEBUG)",
     "malloc": "malloc in a kernel (allocate before the launch)",
     "free": "free in a kernel (allocate before the launch)",
 }

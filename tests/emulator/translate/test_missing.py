@@ -8,13 +8,7 @@ from tests.emulator.emulated_programs import ptx_program
 
 HELPER = "__device__ __noinline__ unsigned helper(unsigned a) { return a * a + 1; }"
 WRITTEN = {
-    "printf": (
-        'extern "C" __device__ int printf(const char*, ...);',
-        'printf("%d", out[0]);',
-        r"printf \(.*leave it out\) in 'call.*vprintf",
-    ),
     "malloc": ("", "*(void**)out = malloc(8);", r"malloc in a kernel \(allocate before the launch\)"),
-    "assert": ("", '__assertfail("a", "b", 1, "c", 1);', r"assert \(compile with NDEBUG\)"),
     "a function": (HELPER, "out[0] = helper(out[1]);", r"the function helper, which was not inlined"),
     "a pointer to a function": (
         "typedef unsigned (*Function)(unsigned);",
