@@ -23,9 +23,11 @@ def phase_of(content: int) -> int:
 
 
 def arrived(content: int, times: int) -> int:
-    """After so many more arrivals."""
+    """After so many more arrivals. Raises EmulationError for what is no mbarrier."""
     phase, count = phase_of(content), content >> 2 * FIELD + 1 & MOST_ARRIVALS
     pending = content >> FIELD + 1 & MOST_ARRIVALS
+    if not count or not pending:
+        raise EmulationError("an mbarrier was overwritten; give it 8 bytes of its own, or invalidate it before")
     for _ in range(times):
         pending -= 1
         if not pending:

@@ -33,8 +33,6 @@ class Verdict:
 
     @property
     def status(self) -> Status:
-        if self.finding is not None and not self.finding.matters:
-            return Status.WARN
         return STATUS[self.word]
 
 
