@@ -148,7 +148,7 @@ constexpr u32 DROP = 2;   // the rank skips its signals in that round
 constexpr u32 DELAY = 3;  // the rank starts that round late, by delay_ns
 
 // Many rounds in one kernel. stamps[rank * (rounds + 1)]: SM clock at the start and after each round.
-// spans[rank * 2]: globaltimer at the start and at the end.
+// spans[rank * 2]: globaltimer at the start and at the end; with INJECT of every block, [rank * BLOCKS + block][2].
 extern "C" __global__ void barrier_rounds(Watch* watch, const Ranks ranks, u32 rounds, u32* stamps, u64* spans,
                                           const Injection injection) {
     extern __shared__ u32 buffered_stamps[];  // written out at the end: a store in flight would slow the next fence
@@ -189,11 +189,20 @@ extern "C" __global__ void barrier_rounds(Watch* watch, const Ranks ranks, u32 r
         if (keeps_time) buffered_stamps[round] = cycles();
     }
 
+#if INJECT
+    if (threadIdx.x == 0) {  // of every block, since every block must have waited
+        u64* const span = spans + (rank * BLOCKS + blockIdx.x % BLOCKS) * 2;
+        span[0] = began;
+        span[1] = timer_ns();
+    }
+    if (keeps_time) ranks.base[rank] = start + rounds;
+#else
     if (keeps_time) {
         spans[rank * 2] = began;
         spans[rank * 2 + 1] = timer_ns();
         ranks.base[rank] = start + rounds;
     }
+#endif
     __syncthreads();
     if (blockIdx.x % BLOCKS == 0) {
         for (u32 i = threadIdx.x; i < round; i += blockDim.x) stamps[rank * (rounds + 1) + i] = buffered_stamps[i];

@@ -62,7 +62,7 @@ class Barrier:
         self._memory = Memory(world)
         self.local = self._memory.per_device(8 * ranks, "arrival counters")
         self.stamps = self._memory.per_device(4 * ranks * (MAX_ROUNDS + 1), "time stamps")
-        self.spans = self._memory.per_device(16 * ranks, "time spans")
+        self.spans = self._memory.per_device(16 * ranks * self.blocks, "time spans")
 
     def rounds(
         self, rounds: int, injection: int = NO_INJECTION, rank: int = 0, round_: int = 0, delay_ns: int = 0
@@ -100,6 +100,15 @@ class Barrier:
         """How long each rank's rounds took together in the launch that ended last; [ranks], globaltimer."""
         spans = [self.spans[device].read(np.uint64, 2, 16 * rank) for rank, device in enumerate(self.world.device_of)]
         return np.array([float(ended - began) for began, ended in spans])
+
+    def read_block_spans_ns(self) -> np.ndarray:
+        """The same of every block of a kernel that injects; [ranks, blocks]."""
+        of_rank = 2 * self.blocks
+        spans = [
+            self.spans[device].read(np.uint64, of_rank, 8 * of_rank * rank).reshape(-1, 2)
+            for rank, device in enumerate(self.world.device_of)
+        ]
+        return np.array([np.diff(blocks)[:, 0] for blocks in spans]).astype(np.float64)
 
     def read_periods_ns(self, rounds: int) -> np.ndarray:
         """Each round of the launch that ended last, [ranks, rounds], SM clock scaled to globaltimer."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pcietool import data
 from pcietool.compiler import compile_source
 from pcietool.contract.results import ProbeResult, Status
 from pcietool.data import kernel_source
@@ -277,6 +278,43 @@ def test_several_blocks_a_rank_meet_before_they_signal(switch4: EmulatedMachine)
     (result,) = run(switch4, transport="peer", blocks=3, threads=64, orders=("publishing",), modes=("in-kernel",))
     assert result.status is Status.PASS
     assert (result.rows[0]["blocks"], result.rows[0]["threads"]) == (3, 64)
+
+
+ONE: dict[str, Any] = {"transport": "peer", "orders": ("publishing",), "modes": ("in-kernel",)}
+SYNC_BEFORE_RELEASE = """    __syncthreads();
+    if (threadIdx.x == 0) store_release_gpu(released, sequence);
+"""
+
+
+@pytest.mark.parametrize("blocks", [2, 4])
+def test_blocks_that_are_let_go_before_the_peers_have_come_are_noticed(
+    switch4: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, blocks: int
+) -> None:
+    """The elected block waits, but the others of its rank do not."""
+    source = data.kernel_source("barrier.cu")
+    assert SYNC_BEFORE_RELEASE in source
+    broken = source.replace(SYNC_BEFORE_RELEASE, SYNC_BEFORE_RELEASE.split("\n", 1)[1])
+    for text, status in ((source, Status.PASS), (broken, Status.FAIL)):
+        texts = {"barrier.cu": text}
+        monkeypatch.setattr(data, "kernel_source", lambda name, texts=texts: texts.get(name) or kernel_source(name))
+        switch4._programs.clear()
+        (result,) = run(switch4, blocks=blocks, threads=64, **ONE)
+        assert result.status is status
+    assert "publishing barrier blocks" in (result.reason or "")
+
+
+def test_each_rank_is_late_once(h200: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    late: list[int] = []
+    rounds = Barrier.rounds
+
+    def noted(self: Barrier, *args: Any, **named: Any) -> Any:
+        if named.get("delay_ns"):
+            late.append(named["rank"])
+        return rounds(self, *args, **named)
+
+    monkeypatch.setattr(Barrier, "rounds", noted)
+    run(h200, transport="peer", orders=("publishing",), modes=())
+    assert late == [0, 1] * 2, "of the barrier, and of the control"
 
 
 @pytest.mark.gpu
