@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pcietool.check.kernel import Kernel
-from pcietool.check.world import Shape, Step, World
+from pcietool.check.world import Shape, Step, World, check_kernel, check_shape
 from pcietool.errors import PcietoolError, ScenarioError
 
 MOST_RANKS = 16
@@ -117,28 +117,32 @@ def scenario(
     `ranks`: each number it is tried with; `small`: what is smaller where every execution is explored: block, grid,
     ranks, or parameters of the function. Raises ScenarioError for what cannot be.
     """
-    numbers = (ranks,) if isinstance(ranks, int) else tuple(ranks)
-    if not numbers or any(not isinstance(one, int) or not 1 <= one <= MOST_RANKS for one in numbers):
-        raise ScenarioError(f"ranks={ranks!r}: a scenario has 1 to {MOST_RANKS} ranks, or several such numbers")
+    check_kernel(kernel)
+    numbers = tuple(ranks) if isinstance(ranks, list | tuple | range) else (ranks,)
+    smaller = dict(small or {})
+    for one in (*numbers, smaller.get("ranks", 1)):
+        if not isinstance(one, int) or not 1 <= one <= MOST_RANKS:
+            raise ScenarioError(f"ranks={one!r}: a scenario has 1 to {MOST_RANKS} ranks, or several such numbers")
+    if not numbers:
+        raise ScenarioError("ranks is empty: name at least one number of ranks")
     for name, shape in (("grid", grid), ("block", block)):
-        parts = (shape,) if isinstance(shape, int) else shape
-        if not 1 <= len(parts) <= 3 or any(not isinstance(one, int) or one < 1 for one in parts):
-            raise ScenarioError(f"{name}={shape!r}: one to three numbers from 1 on")
+        check_shape(name, shape)
+        check_shape(f"small {name}", smaller.get(name, 1))
 
     def make(function: Callable[..., None]) -> Scenario:
+        if not inspect.signature(function).parameters:
+            raise ScenarioError(f"{function.__name__}: takes nothing; its first parameter is the world: (w, ...)")
         _, *parameters = inspect.signature(function).parameters.values()
         for parameter in parameters:
             if parameter.default is inspect.Parameter.empty:
                 raise ScenarioError(f"{function.__name__}: parameter {parameter.name} needs a default, its usual size")
         known = {*_SHAPE, *(parameter.name for parameter in parameters)}
-        if unknown := sorted(set(small or {}) - known):
+        if unknown := sorted(set(smaller) - known):
             raise ScenarioError(
                 f"{function.__name__}: small has {', '.join(unknown)}, which is neither of {', '.join(sorted(known))}"
             )
         file = function.__code__.co_filename
-        return Scenario(
-            function.__name__, function, kernel, numbers, grid, block, dict(small or {}), Path(file).parent, file
-        )
+        return Scenario(function.__name__, function, kernel, numbers, grid, block, smaller, Path(file).parent, file)
 
     return make
 
@@ -192,7 +196,7 @@ def told(file: str, name: str | None) -> Iterator[None]:
         raise
     except SyntaxError as error:
         raise ScenarioError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # an exit would look like a verdict
         raise ScenarioError(f"{_place(file, error)}{what} raised {type(error).__name__}: {error}") from error
 
 

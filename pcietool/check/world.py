@@ -6,6 +6,7 @@ Must not run anything.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ class PlannedLaunch:
     stream: int
     overlaps: bool
     spins: bool
+    place: str
+    """The line of the scenario that says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,14 +172,22 @@ class World:
         until the host does something. `args`: the kernel's parameters, by rank; `shared`: bytes of dynamic shared
         memory; `overlaps`: launched with programmatic serialization; `spins`: blocks wait for each other or for
         other ranks, so all must be resident."""
+        chosen = kernel or self.kernel
+        check_kernel(chosen)
+        shape = self.grid if grid is None else grid, self.block if block is None else block
+        check_shape("grid", shape[0])
+        check_shape("block", shape[1])
+        caller = sys._getframe(1)
+        place = f"{caller.f_code.co_filename}:{caller.f_lineno}"
         for rank in self.ranks if ranks is None else ranks:
             if rank not in self.ranks:
                 raise ScenarioError(f"launch: there is no rank {rank}; the scenario has {len(self.ranks)} ranks")
-            given = tuple(args(rank) if callable(args) else args)
+            listed = args(rank) if callable(args) else args
+            if not isinstance(listed, list | tuple):
+                raise ScenarioError(f"launch: takes a list of arguments, not a {type(listed).__name__}")
+            given = tuple(listed)
             _check_passed(given)
-            chosen = kernel or self.kernel
-            shape = self.grid if grid is None else grid, self.block if block is None else block
-            self._recording.append(PlannedLaunch(rank, chosen, *shape, given, shared, stream, overlaps, spins))
+            self._recording.append(PlannedLaunch(rank, chosen, *shape, given, shared, stream, overlaps, spins, place))
 
     @contextmanager
     def graph(self, replays: int) -> Iterator[None]:
@@ -253,6 +264,19 @@ class World:
         if not isinstance(self.steps[-1], Expectation):
             raise ScenarioError("it expects nothing at its end, so it proves nothing; call w.expect(...)")
         return tuple(self.steps)
+
+
+def check_shape(name: str, shape: object) -> None:
+    """Raises ScenarioError for what is no grid or block."""
+    parts = shape if isinstance(shape, tuple) else (shape,)
+    if not 1 <= len(parts) <= 3 or any(not isinstance(one, int) or one < 1 for one in parts):
+        raise ScenarioError(f"{name}={shape!r}: one number from 1 on, or a tuple of two or three")
+
+
+def check_kernel(kernel: object) -> None:
+    """Raises ScenarioError for what is none."""
+    if not isinstance(kernel, Kernel):
+        raise ScenarioError(f'{kernel!r} is no kernel; write Kernel("file.cuh", "entry")')
 
 
 def _check_passed(given: Sequence[Passed]) -> None:

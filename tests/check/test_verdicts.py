@@ -153,6 +153,7 @@ def test_a_kernel_that_the_emulator_does_not_know_is_not_covered() -> None:
     result = checked(one(unknown, nothing))
     assert word(result) == "NOT PROVED"
     assert "does not know" in result.verdict
+    assert "orderings" not in result.details  # no variant of it would run either
 
 
 def test_an_access_out_of_bounds_names_thread_line_buffer_and_distance() -> None:

@@ -191,7 +191,10 @@ class Stage:
         try:
             return self.machine.run(launches, deadline_s)
         except UsageError as error:
-            raise ScenarioError(f"scenario {self.described.scenario.name}: {error}") from error
+            text, places = str(error), ", ".join(dict.fromkeys(one.place for one in step.launches))
+            for one in step.launches:
+                text = text.replace(self._sources.entry(one.kernel), one.kernel.entry)
+            raise ScenarioError(f"{places}: scenario {self.described.scenario.name}: {text}") from error
 
     def host(self, step: Step) -> list[Wrong]:
         """What is not a round. Returns what is wrong if the step expects something."""

@@ -76,6 +76,8 @@ class _Check:
         )
 
     def result(self) -> ProbeResult:
+        for size in self._all_sizes():
+            _ = self._place(size).sources.built  # what cannot be compiled ends it before anything begins
         result = ProbeResult(NAME, Status.PASS, "", self._scenario.name, self._method())
         self._observer.begin(result)
         said: list[Said] = []
@@ -102,7 +104,8 @@ class _Check:
             "findings": [asdict(finding) for one in said for finding in one.findings],
             "assumptions": [asdict(one) for one in assumptions(self._machine, self._config.tear)],
         }
-        if not self._config.quick and self._config.replay is None:
+        ran = any(one.tries for one in said)  # else no variant would run either
+        if ran and not self._config.quick and self._config.replay is None:
             result.details |= self._what_if(said)
         result.details["lines"] = self._lines(result.details)
         result.details["files"] = self._files()
@@ -125,6 +128,10 @@ class _Check:
                 path = built.unit.path
                 files[built.unit.name] = _relative(path) if path else ""
         return {name: path for name, path in files.items() if path}
+
+    def _all_sizes(self) -> list[Size]:
+        small = [self._scenario.small_size()] if "explore" in self._config.engines else []
+        return self._scenario.sizes() + small
 
     def _method(self) -> str:
         return (
