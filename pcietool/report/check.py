@@ -4,6 +4,7 @@ orderings are needed, and what was not looked at. Must not judge.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -107,13 +108,16 @@ def _print_orderings(console: Console, orderings: Sequence[Mapping[str, Any]], l
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 2, 0, 0))
     for heading in _HEADINGS:
         table.add_column(Text(heading), overflow="fold")
+    alike = Counter((one["at"], one["change"]) for one in orderings)
     for one in orderings:
-        table.add_row(*_ordering(one, lines))
+        table.add_row(*_ordering(one, lines, alike[one["at"], one["change"]] > 1))
     console.print(table)
 
 
-def _ordering(one: Mapping[str, Any], lines: Mapping[str, str]) -> Iterator[Text]:
+def _ordering(one: Mapping[str, Any], lines: Mapping[str, str], is_alike: bool) -> Iterator[Text]:
+    """`is_alike`: another has the same line and change, from which only the place inside what is called tells it."""
+    inside = f"\n  in {one['inlined_from']}" if is_alike and one["inlined_from"] != one["at"] else ""
     yield Text(one["is"], style=_STYLES.get(one["is"], ""))
-    yield Text.assemble((f"{one['at']}  ", "cyan"), lines.get(one["at"], ""))
+    yield Text.assemble((f"{one['at']}  ", "cyan"), lines.get(one["at"], ""), (inside, "dim"))
     yield Text(one["change"])
     yield Text(one["by"])

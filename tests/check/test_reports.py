@@ -1,4 +1,4 @@
-"""What check leaves for CI: JUnit, SARIF, and scenarios as tests of pytest."""
+"""What check prints, and leaves for CI: JUnit, SARIF, and scenarios as tests of pytest."""
 
 import json
 import os
@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+from rich.console import Console
+
+from pcietool.report.check import _print_orderings
 from tests.check.checking import scenario_file
 from tests.cli.program import pcietool
 
@@ -61,3 +65,15 @@ def test_scenarios_are_tests(tmp_path: Path) -> None:
     assert "check_mine.py::raced FAILED" in done.stdout
     assert "RACE: 'a'" in done.stdout
     assert "Traceback" not in done.stdout
+
+
+def test_two_orderings_of_one_call_are_told_apart_by_where_they_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        {"is": "needed", "at": "a.cuh:9", "inlined_from": f"a.cuh:{n}", "change": change, "by": "x"}
+        for n, change in ((3, "without the block barrier"), (7, "without the block barrier"), (5, "release -> relaxed"))
+    ]
+    _print_orderings(Console(width=80), rows, {"a.cuh:9": "sync(p);"})
+    printed = capsys.readouterr().out
+    assert "in a.cuh:3" in printed
+    assert "in a.cuh:7" in printed
+    assert "in a.cuh:5" not in printed
