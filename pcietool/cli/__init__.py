@@ -9,7 +9,7 @@ import sys
 from io import TextIOWrapper
 from typing import Any, NoReturn, TextIO
 
-from pcietool.errors import ExitCode, PcietoolError
+from pcietool.errors import CompileError, ExitCode, PcietoolError
 
 LONGEST_LINE = 2000
 """Characters of a complaint."""
@@ -24,6 +24,9 @@ def main() -> NoReturn:
         code = app(prog_name="pcietool", standalone_mode=False)
         _flush()
         sys.exit(code)
+    except CompileError as error:
+        _complain(str(error), kept="\n")  # a compiler's log points below its lines
+        sys.exit(error.exit_code)
     except PcietoolError as error:
         _complain(str(error))
         sys.exit(error.exit_code)
@@ -68,9 +71,9 @@ def _complain_of_words(error: Any) -> None:
     _complain(f"{said.rstrip('.')}; {command} --help lists what there is")
 
 
-def _complain(message: str) -> None:
-    """One line, which cannot move the cursor or fill the screen, whatever it quotes."""
-    line = "".join(character if character.isprintable() else repr(character)[1:-1] for character in message)
+def _complain(message: str, kept: str = "") -> None:
+    """One line, but for characters that are `kept`; cannot move the cursor or fill the screen, whatever it quotes."""
+    line = "".join(one if one.isprintable() or one in kept else repr(one)[1:-1] for one in message)
     if len(line) > LONGEST_LINE:
         line = f"{line[: LONGEST_LINE // 2]} ... {line[-LONGEST_LINE // 2 :]}"
     try:

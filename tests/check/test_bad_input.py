@@ -13,6 +13,7 @@ from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.check import probe
 from pcietool.probes.check.config import CheckConfig
 from tests.check.checking import scenario_file, word
+from tests.cli.program import pcietool
 from tests.listening import Listener
 
 KERNELS = """#include "slots.cuh"
@@ -106,3 +107,11 @@ def test_an_access_out_of_bounds_is_a_crash_at_its_line(tmp_path: Path) -> None:
     result = run(tmp_path, text)
     assert (result.status, word(result)) == (Status.FAIL, "CRASH")
     assert all(part in result.verdict for part in ("thread 0", "k.cuh:3", "a of rank 0", "3972 bytes beyond its end"))
+
+
+def test_a_compilers_log_keeps_its_lines(tmp_path: Path) -> None:
+    (tmp_path / "k.cuh").write_text("__global__ void put(int* a) { *a = nothing; }\n")
+    body = "    w.launch(lambda r: [a[r]])\n    w.expect(a, 1)\n"
+    ended = pcietool("check", str(scenario_file(tmp_path, HEAD + ARRAY + body)), "--backend", "emulated")
+    assert ended.returncode == 1
+    assert any(line.startswith("k.cuh(1): error: ") for line in ended.stderr.splitlines())
