@@ -21,7 +21,6 @@ MENDED = {
     "handed-on-relaxed": {"bug.cu:6": "ld.acquire.sys"},
     "last-block-relaxed": {"bug.cu:3": "atom.acq_rel.gpu"},
     "lock-freed-relaxed": {"bug.cu:4": "st.release.gpu"},
-    "lock-of-gpu-scope": {"bug.cu:2": "thread_scope_system", "bug.cu:4": "thread_scope_system"},
     "lock-taken-relaxed": {"bug.cu:2": "atom.acq_rel.gpu"},
     "one-thread-waits": {"bug.cu:9": "__syncthreads()"},
     "or-in-host-memory": {},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pcietool.check import Scenario, World, scenario
+from pcietool.check import Kernel, Scenario, World, scenario
 from pcietool.contract.results import Status
 from tests.check.checking import checked, kernel, one, word
 
@@ -181,3 +181,48 @@ def test_a_count_across_a_path_without_atomics_is_told_from_missing_order() -> N
     assert "a path that has none" in result.details["repair"]["advice"]
     apart = kernel("atomicAdd_system(a, 1u);", "u32* a")
     assert word(checked(one(apart, counts, ranks=2), fabric="h200-nvlink2")) == "WRONG DATA"  # the host is PCIe there
+
+
+HELPER = """#include "slots.cuh"
+__device__ __forceinline__ void meet(u32* mine, u32* theirs, u32 epoch) {
+    store_relaxed_sys(theirs, epoch);
+    while (!reached(load_relaxed_sys(mine), epoch));
+}
+extern "C" __global__ void k(u32* box, u32* flag, u32* peer_box, u32* peer_flag, u32* out, u32 rank) {
+    peer_box[0] = rank + 1;
+    meet(flag, peer_flag, 1);
+    out[0] = box[0];
+    meet(flag, peer_flag, 2);
+    peer_box[0] = rank + 11;
+    meet(flag, peer_flag, 3);
+    out[1] = box[0];
+}
+"""
+
+
+def exchanging(w: World) -> None:
+    box, flag, out = w.each("box", "u4"), w.each("flag", "u4"), w.each("out", "u4", 2)
+    w.launch(lambda r: [box[r], flag[r], box[1 - r], flag[1 - r], out[r], r])
+    w.expect(out, lambda r: [2 - r, 12 - r])
+
+
+def test_a_helper_that_is_called_several_times_is_mended_once() -> None:
+    result = checked(one(Kernel("k.cu", "k", text=HELPER), exchanging, ranks=2))
+    assert word(result) in ("WRONG DATA", "HANG", "RACE")
+    edits = result.details["repair"]["edits"]
+    assert [(edit["at"], edit["change"].split()[-1]) for edit in edits] == [
+        ("slots.cuh:28", "(st.release.sys)"),
+        ("slots.cuh:39", "(ld.acquire.sys)"),
+    ]
+
+
+def test_racing_accesses_made_strong_are_no_repair() -> None:
+    def reads(w: World) -> None:
+        a, out = w.one("a", "u4"), w.each("out", "u4")
+        w.launch(lambda r: [a, out[r], r])
+        w.expect_that(out, lambda values, rank: values[0] in (0, 7), "0 or 7")
+        w.expect(a, 7)
+
+    result = checked(one(kernel("if (r) *b = *a; else *a = 7;", "u32* a, u32* b, u32 r"), reads, ranks=2))
+    assert word(result) == "RACE"
+    assert result.details["repair"] is None

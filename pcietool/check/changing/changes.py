@@ -34,7 +34,8 @@ class Change:
 
     @property
     def cost(self) -> int:
-        return sum(edit.cost for edit in self.edits)
+        """Of each line that is changed once, however often it was inlined."""
+        return sum({(edit.site.source, edit.about): edit.cost for edit in self.edits}.values())
 
     def made_in(self, sources: Sources) -> dict[Built, str]:
         """The changed PTX of that source, compiled at any size."""
@@ -58,6 +59,21 @@ def changes(sources: Sources, find: Callable[[Module], list[Edit]]) -> list[Chan
         Change(built.unit.name, (same[0],), find)
         for built in sources.all_built
         for same in _edits(built, find).values()
+    ]
+
+
+def in_helpers(singles: Sequence[Change]) -> list[Change]:
+    """The same edit in all calls of a function that was inlined several times: as if it was made in the function."""
+    together: dict[tuple[object, ...], list[Change]] = {}
+    for one in singles:
+        (edit,) = one.edits
+        if edit.site.instruction.callers:
+            key = (one.source, edit.site.source, edit.site.instruction.form, edit.about)
+            together.setdefault(key, []).append(one)
+    return [
+        Change(same[0].source, tuple(one.edits[0] for one in same), same[0].find)
+        for same in together.values()
+        if len(same) > 1
     ]
 
 

@@ -11,9 +11,9 @@ from functools import partial
 from itertools import combinations
 from typing import Literal
 
-from pcietool.check.changing.changes import Change, changes
+from pcietool.check.changing.changes import Change, changes, in_helpers
 from pcietool.check.changing.edits import Edit
-from pcietool.check.changing.strengthen import strengthenings
+from pcietool.check.changing.strengthen import ORDER, strengthenings
 from pcietool.check.changing.weaken import weakenings
 from pcietool.check.running.engines import Effort, in_random_orders, safely, timed, tried
 from pcietool.check.running.exploring import explored
@@ -171,6 +171,7 @@ class _Search:
         findings = [one for said in found for one in said.findings]
         self._failing = sorted({one.seed for one in findings if one.seed is not None})[:FAILING_SEEDS]
         self._places = {place for one in findings for place in one.places}
+        self._only_races = all(one.kind == "RACE" for one in findings)
         self._effort = replace(effort, first=True)
         self._until = effort.clock() + effort.max_seconds
         self._tried = 0
@@ -182,12 +183,13 @@ class _Search:
     def _repairs(self) -> Iterator[Repair]:
         yield from self._with_native_atomics()
         scopes = ("sys",) if self._bench.usual.described.size.ranks > 1 else ("gpu",)
-        singles = sorted(changes(self._bench.usual.sources, _STRONGER[scopes]), key=self._likely)
+        alone = [one for one in changes(self._bench.usual.sources, _STRONGER[scopes]) if not self._silences(one)]
+        singles = sorted([*alone, *in_helpers(alone)], key=self._likely)
         yield from self._mending(sorted(singles, key=lambda one: (one.cost, self._likely(one))))
         pairs = [
             one & other
             for one, other in combinations(singles[:MOST_PAIRED], 2)
-            if one.source == other.source and one.edits[0].site.place != other.edits[0].site.place
+            if one.source == other.source and not _places(one) & _places(other)
         ]
         yield from self._mending(sorted(pairs, key=lambda one: one.cost))
 
@@ -205,10 +207,19 @@ class _Search:
         if self._mends(nothing, other):
             yield Repair((), "nothing found with native atomics on every path", NATIVE_ATOMICS)
 
-    def _likely(self, change: Change) -> tuple[bool, int]:
-        """What stands where something was found first, the smaller the sooner."""
+    def _silences(self, change: Change) -> bool:
+        """Where there is a race and nothing else wrong: it makes the racing accesses strong, which is then no race by
+        name, and orders nothing that was not."""
+        (edit,) = change.edits
+        weak = not edit.site.instruction.has("relaxed", "volatile", "acquire", "release", "acq_rel")
+        is_access = edit.site.instruction.opcode in ("ld", "st") and edit.form is not None
+        return self._only_races and weak and is_access and edit.site.own_place in self._places
+
+    def _likely(self, change: Change) -> tuple[bool, bool, int]:
+        """A wider scope or more order for what is strong already comes first: that is what signals are made of. Then
+        what stands where something was found, the smaller the sooner."""
         near = all({edit.site.own_place, str(edit.site.source)} & self._places for edit in change.edits)
-        return not near, change.cost
+        return change.cost > ORDER, not near, change.cost
 
     def _mending(self, tries: Iterable[Change]) -> Iterator[Repair]:
         for change in tries:
@@ -231,6 +242,10 @@ class _Search:
         if bench.small is not None and not _clean(bench.explored(change, effort)):
             return False
         return _clean(bench.random(change, effort))
+
+
+def _places(change: Change) -> set[str]:
+    return {edit.site.place for edit in change.edits}
 
 
 def _clean(said: Said) -> bool:

@@ -83,7 +83,8 @@ class _Exploration:
         )
         self.left -= found.states
         self._said.tries += found.states
-        for gap in (*found.gaps, *self._unfinished(found)):
+        gaps = [f"a gap of the memory model may be near: {gap} (docs/memory-model.md)" for gap in found.gaps]
+        for gap in (*gaps, *self._unfinished(found)):
             if gap not in self._said.not_covered:
                 self._said.not_covered.append(gap)
         if found.hung:

@@ -5,6 +5,7 @@ One part a scenario; must not judge what an engine says beyond `check.verdict`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -234,8 +235,11 @@ def _says(said: Said) -> str:
 
 
 def _repair_row(mended: Repair) -> Row:
-    edits = [
-        {"at": edit.site.own_place, "inlined_from": str(edit.site.source), "change": edit.about}
-        for edit in mended.edits
-    ]
+    """An edit in all calls of a helper is one line: that of the helper."""
+    made = Counter((edit.site.source, edit.about) for edit in mended.edits)
+    edits: list[Row] = []
+    for edit in mended.edits:
+        at = str(edit.site.source) if made[edit.site.source, edit.about] > 1 else edit.site.own_place
+        row = {"at": at, "inlined_from": str(edit.site.source), "change": edit.about}
+        edits += [row] if row not in edits else []
     return {"edits": edits, "advice": mended.advice, "tried": mended.tried}

@@ -36,7 +36,7 @@ class Round:
         for rank in self.ranks:
             table = machine.alloc(on_device(rank), 8 * ranks, "table")
             table.write(np.array([slot.address for slot in self.slots], np.uint64))
-            sizes = (4 * ranks, 8 * ranks, 4 * ranks * (rounds + 1), 16 * ranks)
+            sizes = (4 * ranks, 8 * ranks, 4 * ranks * (rounds + 1), 16 * ranks * blocks)
             self.buffers[rank] = (table, *(machine.alloc(on_device(rank), size, "state") for size in sizes))
 
     def launches(

@@ -17,7 +17,7 @@ from tests.listening import Listener
 
 HEALTHY = "pcie5-switch4"
 SMALL: dict[str, dict[str, Any]] = {
-    "barrier-latency": {"orders": ("publishing", "floor"), "modes": ("in-kernel",), "launches": 2, "iterations": 5},
+    "barrier-latency": {"orders": ("publishing", "floor"), "modes": ("in-kernel",), "launches": 30, "iterations": 5},
     "signal-latency": {"waits": ("acquire",), "nanosleeps_ns": (0,), "pairings": (), "launches": 2, "iterations": 12},
     "atomic-loss": {},
     "watermark": {"chunks": "1,all"},
