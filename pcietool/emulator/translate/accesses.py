@@ -250,6 +250,20 @@ def _parameter(t: Translation, i: Instruction) -> Iterator[str]:
             yield from extend_sign(t, destination.name, size * 8)
 
 
+def is_in_space(t: Translation, i: Instruction) -> Iterator[str]:
+    """Is a generic address one of shared or of global memory? There are no generic addresses of any other."""
+    address = t.value(i, i.operands[1], 64)
+    spaces = {
+        "shared": f"bool({address} & SHARED_WINDOW)",
+        "shared::cta": f"bool({address} & SHARED_WINDOW)",
+        "global": f"not {address} & SHARED_WINDOW",
+        "local": "False",
+        "const": "False",
+        "param": "False",
+    }
+    yield f"{t.destination(i)} = {spaces[t.one_of(i, spaces)]}"
+
+
 def store(t: Translation, i: Instruction) -> Iterator[str]:
     if i.has("param"):
         yield from argument(t, i)

@@ -36,13 +36,14 @@ def answer(t: Translation, i: Instruction) -> Iterator[str]:
 
 def local_address(t: Translation, i: Instruction) -> Iterator[str]:
     """The generic address of local memory, if it is only handed on to a call: there are no such addresses."""
+    if i.form == "cvta.to.local.u64":  # of an address that is none: nothing gets there
+        yield f"{t.destination(i)} = {t.value(i, i.operands[1], 64)}"
+        return
     into = i.operands[0]
-    if (
-        i.form != "cvta.local.u64"
-        or not isinstance(into, Register)
-        or not _is_only_passed(t.function, into.name, set())
-    ):
-        raise t.unknown(i, "a generic address of local memory" if i.form == "cvta.local.u64" else f"form {i.form}")
+    if i.form != "cvta.local.u64":
+        raise t.unknown(i, f"instruction form {i.form}")
+    if not isinstance(into, Register) or not _is_only_passed(t.function, into.name, set()):
+        raise t.unknown(i, "a generic address of local memory")
     yield f"{t.destination(i)} = {t.value(i, i.operands[1], 64)}"
 
 

@@ -211,6 +211,7 @@ OTHERS: Mapping[str, Opcode] = {
     **dict.fromkeys(("add", "sub", "mad", *instructions.CARRY_IN), replace(COMPUTES, emit=instructions.carry)),
     "cvt": replace(COMPUTES, emit=instructions.convert),
     "cvta": replace(COMPUTES, emit=calls.local_address),
+    "isspacep": replace(COMPUTES, emit=accesses.is_in_space),
     #                        emit                              asks           silent waits  result jumps  explored
     "ld":             Opcode(accesses.load,                    Code.LOAD,     False, True,  True,  False, True),
     "st":             Opcode(accesses.store,                   Code.STORE,    False, False, False, False, True),

@@ -16,7 +16,18 @@ from tests.emulator.translate.instruction_cases import FOLDER
 
 COLUMNS = [column.name for column in fields(Opcode)]
 CONTROL = {"bra", "ret", "exit"}
-CASES_ELSEWHERE = {"prefetch", "trap", "call", "cvta", "activemask", "griddepcontrol", "cp", "mbarrier", "elect"}
+CASES_ELSEWHERE = {
+    "prefetch",
+    "trap",
+    "call",
+    "isspacep",
+    "cvta",
+    "activemask",
+    "griddepcontrol",
+    "cp",
+    "mbarrier",
+    "elect",
+}
 """What they do is no number: test_calls, test_instructions, test_warps, test_machine_rules, test_bulk."""
 
 
