@@ -3,7 +3,12 @@
 import pytest
 
 from pcietool.check import Kernel, Scenario, World, scenario
+from pcietool.check.running.engines import Effort, in_random_orders
+from pcietool.check.running.findings import Said
+from pcietool.check.running.sources import Sources
+from pcietool.check.running.verdict import judge
 from pcietool.contract.results import Status
+from pcietool.machines.emulated.machine import EmulatedMachine
 from tests.check.checking import checked, kernel, one, word
 
 PUSH = """
@@ -113,6 +118,23 @@ def test_what_was_not_explored_is_not_proved() -> None:
     result = checked(pushing(), max_states=10, quick=True)
     assert word(result) == "NOT PROVED"
     assert "not every execution was looked at" in result.verdict
+
+
+def test_fewer_seeds_than_asked_for_are_said_and_spoil_no_proof() -> None:
+    """The first seed always runs; a clock that has gone on ends the others."""
+    scenario = pushing()
+    with EmulatedMachine.open("pcie5-switch4") as machine:
+        place = scenario.described(scenario.sizes()[0])
+        sources = Sources(place, machine.devices[0].compute_capability)
+        times = iter([0.0, 0.0, 100.0])
+        effort = Effort(range(20), max_seconds=10.0, clock=lambda: next(times))
+        random = in_random_orders(machine, place, sources, effort)
+    assert (random.tries, random.cut_short) == (1, "1 of 20 seeds in 10 s (--max-seconds)")
+    proved = Said("explore", "small", 5)
+    assert judge([random, proved], idle=False).word == "PASS"
+    unproved = judge([random], idle=False)
+    assert unproved.word == "NOT PROVED"
+    assert random.cut_short in unproved.not_covered
 
 
 def test_an_expectation_that_holds_before_anything_runs_proves_nothing() -> None:

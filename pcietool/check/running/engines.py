@@ -83,9 +83,7 @@ def in_random_orders(
     hangs = 0
     for seed in effort.seeds:
         if effort.clock() > until:
-            said.not_covered.append(
-                f"{said.tries} of {len(effort.seeds)} seeds in {effort.max_seconds:g} s (--max-seconds)"
-            )
+            said.cut_short = f"{said.tries} of {len(effort.seeds)} seeds in {effort.max_seconds:g} s (--max-seconds)"
             break
         random = EmulatedMachine(machine.spec, machine.gpus, seed, "random", tear=effort.tear)
         random.engine.max_events = effort.max_events

@@ -47,6 +47,8 @@ class Said:
     findings: list[Finding] = field(default_factory=list)
     not_covered: list[str] = field(default_factory=list)
     """What this engine did not look at, in words."""
+    cut_short: str = ""
+    """Fewer tries than were asked for: a proof by another engine stands all the same."""
     events: int = 0
     """What the emulator had to do."""
     elapsed_ns: float | None = None

@@ -40,6 +40,8 @@ def judge(said: Sequence[Said], idle: bool) -> Verdict:
     """`idle`: the expectations hold although nothing ran, so that they tell nothing."""
     found = worst(finding for one in said for finding in one.findings)
     left_out = tuple(dict.fromkeys(text for one in said for text in one.not_covered))
+    if not any(one.proved for one in said):
+        left_out = tuple(dict.fromkeys([*left_out, *(one.cut_short for one in said if one.cut_short)]))
     if idle:
         left_out = (
             "what is expected is true before any kernel runs: expect something that only the kernel does",

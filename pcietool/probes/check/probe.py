@@ -19,7 +19,7 @@ from pcietool.check.running.exploring import explored
 from pcietool.check.running.findings import Engine, Said
 from pcietool.check.running.play import Stage
 from pcietool.check.running.sources import Sources
-from pcietool.check.running.verdict import judge
+from pcietool.check.running.verdict import Verdict, judge
 from pcietool.check.scenario import Described, Scenario, Size, chosen, load_scenarios
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import Machine
@@ -101,7 +101,9 @@ class _Check:
         result.details = {
             "verdict": verdict.word,
             "about": self._scenario.about,
-            "not_covered": list(verdict.not_covered),
+            "not_covered": list(
+                dict.fromkeys([*verdict.not_covered, *(one.cut_short for one in said if one.cut_short)])
+            ),
             "findings": [asdict(finding) for one in said for finding in one.findings],
             "assumptions": [asdict(one) for one in assumptions(self._machine, self._config.tear)],
         }
@@ -203,6 +205,10 @@ class _Check:
                 for one in needed(bench, self._effort)
             ]
         }
+
+
+def _not_covered(verdict: Verdict, said: Sequence[Said]) -> list[str]:
+    return list(dict.fromkeys([*verdict.not_covered, *(one.cut_short for one in said if one.cut_short)]))
 
 
 def _relative(path: Path) -> str:
