@@ -137,6 +137,49 @@ def test_fewer_seeds_than_asked_for_are_said_and_spoil_no_proof() -> None:
     assert random.cut_short in unproved.not_covered
 
 
+def counting() -> Scenario:
+    """Accesses to a GPU's own memory: no events in timing order, and each is one in random order."""
+
+    def counts(w: World) -> None:
+        a = w.one("a", "u4", 64)
+        w.launch([a], block=64)
+        w.expect(a, 1000)
+
+    body = "volatile u32* mine = a + threadIdx.x; for (u32 i = 0; i < 1000; ++i) *mine = *mine + 1;"
+    return one(kernel(body, "u32* a"), counts)
+
+
+def test_much_work_is_no_hang() -> None:
+    assert checked(counting(), engine="timing,random", quick=True, seeds=2).details["findings"] == []
+
+
+def test_a_run_that_is_ended_is_not_covered_and_no_hang() -> None:
+    scenario = counting()
+    with EmulatedMachine.open("pcie5-switch4") as machine:
+        place = scenario.described(scenario.sizes()[0])
+        sources = Sources(place, machine.devices[0].compute_capability)
+        found = in_random_orders(machine, place, sources, Effort(range(5), max_events=10))
+    assert (found.findings, found.tries) == ([], 1)
+    assert "seed 0 was still running after 10 events" in found.not_covered[0]
+
+
+def test_no_bound_makes_a_proof_of_a_second_round_that_was_not_followed() -> None:
+    def twice(w: World) -> None:
+        a = w.one("a", "u4")
+        w.launch([a], grid=2)
+        w.between(lambda host: None)
+        w.launch([a], grid=2)
+        w.expect(a, 4)
+
+    scenario = one(kernel("atomicAdd(a, 1u);", "u32* a"), twice)
+    whole = checked(scenario, engine="explore", quick=True)
+    assert word(whole) == "PASS"
+    states = whole.rows[0]["tries"]
+    assert states > 4
+    for bound in range(1, states):
+        assert word(checked(scenario, engine="explore", quick=True, max_states=bound)) == "NOT PROVED", bound
+
+
 def test_an_expectation_that_holds_before_anything_runs_proves_nothing() -> None:
     def nothing(w: World) -> None:
         a = w.one("a", "u4")

@@ -167,7 +167,6 @@ class _Search:
 
     def __init__(self, bench: Bench, found: Sequence[Said], effort: Effort) -> None:
         self._bench = bench
-        self._engines = {said.engine for said in found if said.findings}
         findings = [one for said in found for one in said.findings]
         self._failing = sorted({one.seed for one in findings if one.seed is not None})[:FAILING_SEEDS]
         self._places = {place for one in findings for place in one.places}
@@ -228,7 +227,10 @@ class _Search:
             self._tried += 1
             self._effort.progress(f"what is missing: {count(self._tried)} changes tried")
             if self._mends(change):
-                yield Repair(change.edits, f"nothing found in {', '.join(sorted(self._engines))} order with it")
+                small = self._bench.small
+                every = f" and every execution at {small.described.size.label}" if small else ""
+                by = f"timing order and {len(self._effort.seeds)} seeds{every}"
+                yield Repair(change.edits, f"nothing found with it in {by}")
 
     def _mends(self, change: Change, bench: Bench | None = None) -> bool:
         """What shows a failure soonest is asked first."""
@@ -249,8 +251,8 @@ def _places(change: Change) -> set[str]:
 
 
 def _clean(said: Said) -> bool:
-    """It ran, and nothing was found."""
-    return bool(said.tries) and not said.findings
+    """It ran, to its end, and nothing was found."""
+    return bool(said.tries) and not said.findings and not said.cut_short and not said.not_covered
 
 
 def _to_system(module: Module) -> list[Edit]:

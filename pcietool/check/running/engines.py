@@ -36,7 +36,7 @@ class Effort:
     """Of each engine, by the wall clock."""
     max_states: int = 1_000_000
     max_events: int = MAX_EVENTS
-    """Of a run in random order: one that needs many times what timing order needs does not end."""
+    """Of a run in random order; one that needs more is ended, and says nothing."""
     tear: bool = False
     first: bool = False
     progress: Progress = lambda text: None
@@ -91,9 +91,11 @@ def in_random_orders(
         try:
             with random:
                 played = Stage(random, described, sources, edits).play(effort.deadline_s)
-        except EndlessError:
-            said.findings = [*by_place.values(), findings.endless("random", effort.max_events, seed)]
-            return said
+        except EndlessError:  # a hang, or much work: here every access is an event, in timing order few are
+            said.not_covered.append(
+                f"seed {seed} was still running after {count(effort.max_events)} events, and was ended"
+            )
+            break
         except EmulationError as error:
             said.findings = [findings.crash("random", error, sources.as_written, seed)]
             return said

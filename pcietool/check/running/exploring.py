@@ -96,6 +96,8 @@ class _Exploration:
         before = self._memory()
         for outcome in found.outcomes:
             if self._enough:
+                if not self._said.findings:  # a later round begins from memories that nobody followed
+                    self._said.not_covered.append(f"stopped after {count(self._said.tries)} states (--max-states)")
                 break
             self._restore(_split(outcome, before))
             known = len(self._said.findings)

@@ -105,13 +105,6 @@ def crash(engine: Engine, error: EmulationError, as_written: Rewrite, seed: int 
     return Finding("CRASH", engine, text, (at,), (at.at,) if at.at else (), seed)
 
 
-def endless(engine: Engine, events: int, seed: int | None = None) -> Finding:
-    """Of a run that went on for many times as long as it does in timing order."""
-    return Finding(
-        "HANG", engine, f"still running after {events:,} events, many times what timing order needs", (), (), seed
-    )
-
-
 def wrong(engine: Engine, said: Sequence[object], seed: int | None = None, execution: tuple[Step, ...] = ()) -> Finding:
     """Of an expectation that does not hold, at the end of an execution if that is known."""
     lines = list(map(str, said))

@@ -58,7 +58,8 @@ def judge(said: Sequence[Said], idle: bool) -> Verdict:
         if one.tries and one is not proof
     ]
     also = "; ".join(others)
+    so_are = f"; so are {also}" if also else ""
     if proof is not None and not left_out:
-        return Verdict("PASS", f"every execution at {proof.size} is right ({tried(proof)}); so are {also}", None, ())
+        return Verdict("PASS", f"every execution at {proof.size} is right ({tried(proof)}){so_are}", None, ())
     why = left_out[0] if left_out else "not every execution was looked at (explore was not run)"
     return Verdict("NOT PROVED", f"{why}; nothing wrong in {also or 'what ran: nothing did'}", None, left_out or (why,))

@@ -99,7 +99,7 @@ class CudaProgram(Program):
 def _ptx_version(cuda: int) -> float:
     """The newest that a driver of this CUDA version, such as 13000, takes: 9.0 with CUDA 13.0, 8.8 with 12.9."""
     major, minor = cuda // 1000, cuda % 1000 // 10
-    return 9.0 + minor / 10 if major >= 13 else 7.9 + min(minor, 9) / 10 + 0.0
+    return round(9.0 + minor / 10 if major >= 13 else 7.9 + minor / 10, 1)
 
 
 _VERSION = re.compile(r"\.version\s+(\d+\.\d+)")

@@ -29,7 +29,7 @@ from pcietool.probes.check.config import CheckConfig
 
 NAME = "check"
 Run = Callable[[EmulatedMachine, Described, Sources, Effort], Said]
-PATIENCE, LEAST_EVENTS = 50, 100_000
+PATIENCE, LEAST_EVENTS = 50, 2_000_000
 """A run in random order may need so many times the events of timing order, and so many more."""
 EMULATED_DEADLINE_S = 0.02
 """Of a round, virtual: a hang is proved long before."""
