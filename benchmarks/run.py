@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from pcietool.litmus.text.cuda_source import cuda_source
 from pcietool.litmus.text.library import find, load
@@ -91,6 +92,7 @@ def seconds_of(*arguments: str) -> Callable[[], float]:
 
 
 EMULATED = ("--backend", "emulated")
+CHECK = ("check", str(Path(__file__).parent / "check_all_reduce.py"), *EMULATED)
 BENCHMARKS = (
     Benchmark("emulated barrier, 8 GPUs x 32 threads", barrier_rounds_per_second, 1000, "rounds/s", at_least=True),
     Benchmark("barrier kernel explored", explored_states_per_second, 10_000, "states/s", at_least=True),
@@ -108,6 +110,14 @@ BENCHMARKS = (
     Benchmark("verify, 4 GPUs, emulated", seconds_of("verify", *EMULATED), 60, "s", at_least=False, repeats=1),
     Benchmark(
         "verify --mutants, emulated", seconds_of("verify", "--mutants", *EMULATED), 180, "s", at_least=False, repeats=1
+    ),
+    Benchmark("check, 2 ranks x 32 threads", seconds_of(*CHECK, "small"), 30, "s", at_least=False, repeats=1),
+    Benchmark(
+        "check in timing order, 4 ranks x 4 blocks x 512 threads",
+        seconds_of(*CHECK, "large", "--engine", "timing", "--quick"),
+        3,
+        "s",
+        at_least=False,
     ),
     Benchmark("--help", seconds_of("--help"), 0.25, "s", at_least=False),
     Benchmark("barrier-latency --help", seconds_of("barrier-latency", "--help"), 0.25, "s", at_least=False),

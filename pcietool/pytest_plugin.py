@@ -56,7 +56,8 @@ class ScenarioTest(pytest.Item):
         from pcietool.probes.check.config import CheckConfig
         from pcietool.probes.check.probe import of_scenario
 
-        config = CheckConfig(file=str(self.path), seeds=self.config.getoption("--pcietool-seeds"), quick=True)
+        seeds = self.config.getoption("--pcietool-seeds")
+        config = CheckConfig(file=str(self.path), seeds=seeds, quick=True, jobs=1)  # pytest-xdist takes the cores
         with EmulatedMachine.open(self.config.getoption("--pcietool-fabric")) as machine:
             result = of_scenario(machine, self.scenario, config, _Silent())
         if result.status in (Status.FAIL, Status.HANG):

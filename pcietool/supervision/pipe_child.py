@@ -98,7 +98,7 @@ class PipeChild:
         return gone
 
 
-def _die_with_parent(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """The kernel kills this process when the one that started it ends, however that ends: no orphan holds a GPU."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:  # it ended before
@@ -107,7 +107,7 @@ def _die_with_parent(parent: int) -> None:
 
 def main() -> None:
     parent, module, *arguments = sys.argv[1:]
-    _die_with_parent(int(parent))
+    die_with_parent(int(parent))
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries print
     import_module(module).main(answers, *arguments)

@@ -36,7 +36,7 @@ def one(what: Kernel, play: Callable[[World], None], **shape: Any) -> Scenario:
 
 
 def checked(of: Scenario, fabric: str = "pcie5-switch4", **options: Any) -> ProbeResult:
-    options = {"seeds": 30, "max_seconds": 60.0} | options
+    options = {"seeds": 30, "max_seconds": 60.0, "jobs": 1} | options
     with EmulatedMachine.open(fabric) as machine:
         return probe.of_scenario(machine, of, CheckConfig(file=__file__, **options), Listener())
 

@@ -126,7 +126,7 @@ def test_fewer_seeds_than_asked_for_are_said_and_spoil_no_proof() -> None:
     with EmulatedMachine.open("pcie5-switch4") as machine:
         place = scenario.described(scenario.sizes()[0])
         sources = Sources(place, machine.devices[0].compute_capability)
-        times = iter([0.0, 0.0, 100.0])
+        times = iter([0.0, 100.0])
         effort = Effort(range(20), max_seconds=10.0, clock=lambda: next(times))
         random = in_random_orders(machine, place, sources, effort)
     assert (random.tries, random.cut_short) == (1, "1 of 20 seeds in 10 s (--max-seconds)")
@@ -291,3 +291,13 @@ def test_racing_accesses_made_strong_are_no_repair() -> None:
     result = checked(one(kernel("if (r) *b = *a; else *a = 7;", "u32* a, u32* b, u32 r"), reads, ranks=2))
     assert word(result) == "RACE"
     assert result.details["repair"] is None
+
+
+@pytest.mark.parametrize("store", ["store_release_sys", "store_relaxed_sys"])
+def test_the_number_of_cores_changes_nothing(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither what is found, nor which orderings are needed, nor what mends it."""
+    monkeypatch.setattr("pcietool.supervision.forks.ALONE_S", -1.0)
+    alone, together = (checked(pushing(store), jobs=jobs, seeds=20) for jobs in (1, 3))
+    assert alone.verdict == together.verdict
+    assert alone.rows == together.rows
+    assert alone.details == together.details

@@ -5,7 +5,7 @@ A change is judged by the same engines as the kernel itself. Must not know PTX.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
@@ -22,6 +22,7 @@ from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.ptx.model import Module
+from pcietool.supervision.forks import in_order
 from pcietool.units import count
 
 _Run = Callable[[EmulatedMachine, Described, Sources, Effort, Mapping[Built, str]], Said]
@@ -98,33 +99,34 @@ class Need:
 def needed(bench: Bench, effort: Effort) -> Iterator[Need]:
     """Each ordering weakened, one at a time, until time is out: the rest is "not tried"."""
     until = effort.clock() + effort.max_seconds
-    effort = replace(effort, first=True, seeds=effort.seeds[:NEED_SEEDS])
     everything = changes(bench.usual.sources, weakenings)
-    for number, change in enumerate(everything, start=1):
-        effort.progress(f"what is needed: {number} of {len(everything)}, {change.about}")
+    alone = replace(effort, first=True, seeds=effort.seeds[:NEED_SEEDS], jobs=1, progress=lambda text: None)
+
+    def answered(number: int) -> tuple[Answer, str]:
         left = until - effort.clock()
         if left <= 0:
-            yield Need(change, "not tried", f"no time left (--max-seconds {effort.max_seconds:g})")
-            continue
-        yield _need(bench, change, replace(effort, max_seconds=left))
+            return "not tried", f"no time left (--max-seconds {effort.max_seconds:g})"
+        return _need(bench, everything[number], replace(alone, max_seconds=left))
+
+    for number, (answer, by) in enumerate(in_order(answered, len(everything), effort.jobs)):
+        effort.progress(f"what is needed: {number + 1} of {len(everything)}, {everything[number].about}")
+        yield Need(everything[number], answer, by)
 
 
-def _need(bench: Bench, change: Change, effort: Effort) -> Need:
+def _need(bench: Bench, change: Change, effort: Effort) -> tuple[Answer, str]:
     everywhere = None
     if bench.small is not None:
         everywhere = bench.explored(change, effort)
         if everywhere.findings:
-            return Need(change, "needed", _by(everywhere))
+            return "needed", _by(everywhere)
     for said in (bench.timed(change, effort), bench.random(change, effort)):
         if said.findings:
-            return Need(change, "needed", _by(said))
+            return "needed", _by(said)
         if not said.tries:
-            return Need(change, "not tried", said.not_covered[0])
+            return "not tried", said.not_covered[0]
     if everywhere is not None and everywhere.proved:
-        return Need(
-            change, "redundant", f"every execution at {everywhere.size} is right without it, {tried(everywhere)}"
-        )
-    return Need(change, "nothing tried needs it", f"{tried(said)} of random order")
+        return "redundant", f"every execution at {everywhere.size} is right without it, {tried(everywhere)}"
+    return "nothing tried needs it", f"{tried(said)} of random order"
 
 
 def _by(said: Said) -> str:
@@ -171,7 +173,8 @@ class _Search:
         self._failing = sorted({one.seed for one in findings if one.seed is not None})[:FAILING_SEEDS]
         self._places = {place for one in findings for place in one.places}
         self._only_races = all(one.kind == "RACE" for one in findings)
-        self._effort = replace(effort, first=True)
+        self._effort = replace(effort, first=True, jobs=1, progress=lambda text: None)
+        self._jobs, self._progress = effort.jobs, effort.progress
         self._until = effort.clock() + effort.max_seconds
         self._tried = 0
 
@@ -220,17 +223,17 @@ class _Search:
         near = all({edit.site.own_place, str(edit.site.source)} & self._places for edit in change.edits)
         return change.cost > ORDER, not near, change.cost
 
-    def _mending(self, tries: Iterable[Change]) -> Iterator[Repair]:
-        for change in tries:
-            if self._effort.clock() > self._until:
-                return
+    def _mending(self, tries: Sequence[Change]) -> Iterator[Repair]:
+        for number, mends in enumerate(in_order(lambda n: self._mends(tries[n]), len(tries), self._jobs)):
             self._tried += 1
-            self._effort.progress(f"what is missing: {count(self._tried)} changes tried")
-            if self._mends(change):
+            self._progress(f"what is missing: {count(self._tried)} changes tried")
+            if mends:
                 small = self._bench.small
                 every = f" and every execution at {small.described.size.label}" if small else ""
                 by = f"timing order and {len(self._effort.seeds)} seeds{every}"
-                yield Repair(change.edits, f"nothing found with it in {by}")
+                yield Repair(tries[number].edits, f"nothing found with it in {by}")
+            if self._effort.clock() > self._until:
+                return
 
     def _mends(self, change: Change, bench: Bench | None = None) -> bool:
         """What shows a failure soonest is asked first."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 
 from pcietool.check.running import findings
@@ -19,6 +20,7 @@ from pcietool.emulator.engine.variants import MAX_EVENTS
 from pcietool.errors import EmulationError, EndlessError, PcietoolError, ScenarioError
 from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.supervision.forks import in_order
 from pcietool.units import count
 
 Progress = Callable[[str], None]
@@ -39,6 +41,8 @@ class Effort:
     """Of a run in random order; one that needs more is ended, and says nothing."""
     tear: bool = False
     first: bool = False
+    jobs: int = 1
+    """On so many cores; what is found does not depend on it."""
     progress: Progress = lambda text: None
     clock: Callable[[], float] = time.monotonic
 
@@ -81,33 +85,56 @@ def in_random_orders(
     until = effort.clock() + effort.max_seconds
     by_place: dict[tuple[object, ...], Finding] = {}
     hangs = 0
-    for seed in effort.seeds:
-        if effort.clock() > until:
-            said.cut_short = f"{said.tries} of {len(effort.seeds)} seeds in {effort.max_seconds:g} s (--max-seconds)"
-            break
-        random = EmulatedMachine(machine.spec, machine.gpus, seed, "random", tear=effort.tear)
-        random.engine.max_events = effort.max_events
+    seeds = effort.seeds
+    run = partial(_in_random_order, machine, described, sources, effort, edits or {})
+    for came in in_order(lambda number: run(seeds[number]), len(seeds), effort.jobs):
         said.tries += 1
-        try:
-            with random:
-                played = Stage(random, described, sources, edits).play(effort.deadline_s)
-        except EndlessError:  # a hang, or much work: here every access is an event, in timing order few are
-            said.not_covered.append(
-                f"seed {seed} was still running after {count(effort.max_events)} events, and was ended"
-            )
+        if came.refused:
+            said.not_covered.append(came.refused)
             break
-        except EmulationError as error:
-            said.findings = [findings.crash("random", error, sources.as_written, seed)]
+        if any(one.kind == "CRASH" for one in came.findings):
+            said.findings = came.findings
             return said
-        for key, one in {(one.kind, *one.places): one for one in _found("random", played, sources, seed)}.items():
+        for key, one in {(one.kind, *one.places): one for one in came.findings}.items():
             before = by_place.get(key)
             by_place[key] = replace(before, times=before.times + 1) if before else one
-        hangs += not played.finished
+        hangs += any(one.kind == "HANG" for one in came.findings)
         if hangs == ENOUGH_HANGS or (effort.first and any(one.matters for one in by_place.values())):
             break
-        effort.progress(f"random order: {said.tries} of {len(effort.seeds)} seeds")
+        effort.progress(f"random order: {said.tries} of {len(seeds)} seeds")
+        if effort.clock() > until and said.tries < len(seeds):
+            said.cut_short = f"{said.tries} of {len(seeds)} seeds in {effort.max_seconds:g} s (--max-seconds)"
+            break
     said.findings = list(by_place.values())
     return said
+
+
+@dataclass(frozen=True)
+class _Came:
+    """What one seed came to; `refused`: why it says nothing."""
+
+    findings: list[Finding]
+    refused: str = ""
+
+
+def _in_random_order(
+    machine: EmulatedMachine,
+    described: Described,
+    sources: Sources,
+    effort: Effort,
+    edits: Mapping[Built, str],
+    seed: int,
+) -> _Came:
+    random = EmulatedMachine(machine.spec, machine.gpus, seed, "random", tear=effort.tear)
+    random.engine.max_events = effort.max_events
+    try:
+        with random:
+            played = Stage(random, described, sources, edits).play(effort.deadline_s)
+    except EndlessError:  # a hang, or much work: here every access is an event, in timing order few are
+        return _Came([], f"seed {seed} was still running after {count(effort.max_events)} events, and was ended")
+    except EmulationError as error:
+        return _Came([findings.crash("random", error, sources.as_written, seed)])
+    return _Came(_found("random", played, sources, seed))
 
 
 def _found(engine: findings.Engine, played: Played, sources: Sources, seed: int | None = None) -> list[Finding]:

@@ -42,6 +42,10 @@ class CheckConfig(Config):
     max_seconds: Annotated[
         float, Option("Give up each step after this long.", above=0, ceiling=86_400, group=_EFFORT)
     ] = 30.0
+    jobs: Annotated[
+        int | None,
+        Option("Emulate on so many cores. Default: all there are.", short="-j", min=1, max=256, group=_EFFORT),
+    ] = None
     tear: Annotated[
         bool, Option("Take vectors for their scalars, as PTX has it. Default: whole where the fabric has them so.")
     ] = False

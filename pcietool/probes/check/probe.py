@@ -26,6 +26,7 @@ from pcietool.machines.base import Machine
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.check import on_gpus
 from pcietool.probes.check.config import CheckConfig
+from pcietool.supervision.forks import cores
 
 NAME = "check"
 Run = Callable[[EmulatedMachine, Described, Sources, Effort], Said]
@@ -73,6 +74,7 @@ class _Check:
             config.max_seconds,
             config.max_states,
             config.tear,
+            jobs=config.jobs or cores(),
             progress=lambda text: observer.progress(f"{scenario.name}: {text}"),
         )
 
