@@ -87,7 +87,7 @@ struct WaitRecord {  // 48 bytes: what a wait that gave up was waiting for
     u32 round;
     u32 block;
     u32 thread;
-    u32 reserved;
+    u32 line;  // of the source, where WAIT_UNTIL stands; 0 for a slot
     u64 since_entry_ns;
 };
 
@@ -120,8 +120,10 @@ __device__ __forceinline__ u32 out_of_time(const Deadline& deadline, u32 polls) 
     return 0;
 }
 
-__device__ __forceinline__ void record_wait(const Deadline& deadline, u32 reason, u32 rank, u32 row, u32 col,
-                                            u32 wanted, u32 got, u32 round) {
+// Null where all records are taken.
+__device__ __forceinline__ WaitRecord* record_wait(const Deadline& deadline, u32 reason, u32 rank, u32 row, u32 col,
+                                                   u32 wanted, u32 got, u32 round) {
+    WaitRecord* written = nullptr;
     const u32 index = atomicAdd(&deadline.watch->records_taken, 1u);
     if (index < MAX_RECORDS) {
         WaitRecord* record = deadline.watch->records + index;
@@ -135,8 +137,10 @@ __device__ __forceinline__ void record_wait(const Deadline& deadline, u32 reason
         record->block = blockIdx.x;
         record->thread = threadIdx.x;
         record->since_entry_ns = timer_ns() - deadline.entry_ns;
+        written = record;
     }
     atomicExch(&deadline.watch->gave_up, 1u);
+    return written;
 }
 
 // ---------------------------------------------------------------------------------------------------------
@@ -190,6 +194,33 @@ __device__ __forceinline__ bool wait_slot(const u32* slot, u32 wanted, const Dea
                 record_wait(deadline, reason, rank, row, col, wanted, got, round);
                 return false;
             }
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------------
+// Spin loops of your own: true once the condition holds, false if the deadline passed first, which leaves a record that
+// names this line, who waits, and for whom:
+//     if (!WAIT_UNTIL(load_acquire_sys(flag) == epoch, deadline, rank, peer)) return;
+#define WAIT_UNTIL(condition, deadline, rank, writer) \
+    wait_until([&]() -> bool { return (condition); }, deadline, rank, writer, __LINE__)
+
+template <typename Condition>
+__device__ __forceinline__ bool wait_until(Condition holds, const Deadline& deadline, u32 rank, u32 writer, u32 line) {
+    constexpr u32 LOOKS = 32;
+    for (u32 polls = LOOKS;; polls += LOOKS) {
+        bool arrived;
+        u32 look = 0;
+#pragma unroll 1
+        do {
+            arrived = holds();
+        } while (!arrived && ++look < LOOKS);
+        if (arrived) return true;
+        const u32 reason = out_of_time(deadline, polls);
+        if (reason && !holds()) {  // one last look after the deadline
+            WaitRecord* record = record_wait(deadline, reason, rank, 0, writer, 0, 0, 0);
+            if (record) record->line = line;
+            return false;
         }
     }
 }

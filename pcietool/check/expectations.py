@@ -93,7 +93,8 @@ class That(Expectation):
                 holds = bool(self.holds(values, piece.rank or 0))
             except Exception as error:
                 raise ScenarioError(
-                    f"the expectation of {piece.label} raised {type(error).__name__}: {error}"
+                    f"the expectation of {piece.label} raised {type(error).__name__}: {error} (it is called with the"
+                    " values, an array, and the rank)"
                 ) from error
             if not holds:
                 shown = np.array2string(values[:8], separator=", ")

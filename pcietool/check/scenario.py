@@ -200,7 +200,11 @@ def told(file: str, name: str | None) -> Iterator[None]:
         raise ScenarioError(f"{_place(file, error)}{what} raised {type(error).__name__}: {error}") from error
 
 
-def _place(file: str, error: BaseException) -> str:
-    """The innermost line of the user's own."""
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
-    return f"{file}:{lines[-1]}: " if lines else f"{file}: "
+def _place(file: str, error: BaseException | None) -> str:
+    """The innermost line of the user's own, of the error or of what caused it."""
+    while error is not None:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        if lines:
+            return f"{file}:{lines[-1]}: "
+        error = error.__cause__
+    return f"{file}: "

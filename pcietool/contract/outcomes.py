@@ -12,7 +12,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class WaitRecord:
-    """One wait without its signal: `rank` waited for its slot (row, col), wanted one sequence, got another."""
+    """One wait without its signal: `rank` waited for its slot (row, col), wanted one sequence, got another.
+
+    `line`: of a WAIT_UNTIL, which waits for rank `col` and knows nothing else; 0 for a slot."""
 
     reason: Literal["deadline", "abort"]
     rank: int
@@ -24,12 +26,15 @@ class WaitRecord:
     block: int
     thread: int
     since_entry_ns: int
+    line: int = 0
 
     def __str__(self) -> str:
+        who = f"block {self.block}, thread {self.thread}, {self.since_entry_ns / 1e6:.1f} ms after start"
+        if self.line:
+            return f"rank {self.rank} waited for rank {self.col} in line {self.line} ({who})"
         return (
             f"rank {self.rank} waited for slot (row {self.row}, col {self.col}): wanted {self.wanted}, got {self.got}"
-            f" (round {self.round}, block {self.block}, thread {self.thread},"
-            f" {self.since_entry_ns / 1e6:.1f} ms after start)"
+            f" (round {self.round}, {who})"
         )
 
 

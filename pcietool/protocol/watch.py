@@ -34,7 +34,7 @@ RECORD = np.dtype(
         ("round", "<u4"),
         ("block", "<u4"),
         ("thread", "<u4"),
-        ("reserved", "<u4"),
+        ("line", "<u4"),
         ("since_entry_ns", "<u8"),
     ]
 )
@@ -55,7 +55,7 @@ def fresh_watch(deadline_s: float, records_address: int) -> np.ndarray:
 def decode_records(records: np.ndarray, taken: int) -> tuple[WaitRecord, ...]:
     """The records of one device, first writer first; `records` has dtype RECORD. A record whose reason is 0 was
     claimed but never written (its thread died) and is left out."""
-    names = ("rank", "row", "col", "wanted", "got", "round", "block", "thread", "since_entry_ns")
+    names = ("rank", "row", "col", "wanted", "got", "round", "block", "thread", "since_entry_ns", "line")
     return tuple(
         WaitRecord(REASONS[int(record["reason"])], **{name: int(record[name]) for name in names})
         for record in records[: min(taken, MAX_RECORDS)]

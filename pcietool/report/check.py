@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pcietool.contract.results import ProbeResult
+from pcietool.report.hang import print_missing
 
 MOST_FINDINGS = 4
 _STYLES = {"needed": "green", "redundant": "yellow"}
@@ -48,6 +49,7 @@ def _print_findings(console: Console, findings: Sequence[Mapping[str, Any]], lin
         heading = Text.assemble((finding["kind"], "bold red"), f"  {finding['text']} ({finding['engine']} order{seed})")
         console.print(heading)
         _print_witness(console, finding["witness"], lines)
+        print_missing(console, finding["records"])
     if len(findings) > MOST_FINDINGS:
         console.print(Text(f"and {len(findings) - MOST_FINDINGS} more (--json has all)"))
 

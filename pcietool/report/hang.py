@@ -22,22 +22,35 @@ def print_hang(console: Console, hang: Mapping[str, Any], advice: str | None) ->
     records, proof = hang["records"], hang["proof"]
     console.print(Text(f"hung: ended by the {hang['limit']}", style="bold red"))
     _print_some(console, [str(WaitRecord(**record)) for record in records], hang.get("dropped_records", 0))
-    if records:
-        console.print(Text("slot (row, col): col is the rank that should have stored it; row 0 is a GPU's own word"))
-        ranks, cells = missing_signals(records)
-        console.print(matrix_table(cells, [f"rank {rank}" for rank in ranks], row_is="waiter", column_is="writer"))
-        console.print(Text("a cell is the sequence seen of the sequence wanted; blank: nothing was missing"))
+    print_missing(console, records)
     if proof:
         console.print(Text("proof: these threads wait, and nothing is under way that could wake them", style="bold"))
         _print_some(console, [_proof_line(thread) for thread in proof])
     console.print(Text(f"what to do: {advice or 'look at the writer of the slots above: it never sent its signal'}"))
 
 
+def print_missing(console: Console, records: Sequence[Mapping[str, Any]]) -> None:
+    """The arrival matrix: who waited for whom, and how far it had come."""
+    if not records:
+        return
+    if not all(record.get("line") for record in records):
+        console.print(Text("slot (row, col): col is the rank that should have stored it; row 0 is a GPU's own word"))
+    ranks, cells = missing_signals(records)
+    console.print(matrix_table(cells, [f"rank {rank}" for rank in ranks], row_is="waiter", column_is="writer"))
+    lines = "; or the line of the WAIT_UNTIL" if any(record.get("line") for record in records) else ""
+    console.print(Text(f"a cell is the sequence seen of the sequence wanted{lines}; blank: nothing was missing"))
+
+
 def missing_signals(records: Sequence[Mapping[str, Any]]) -> tuple[list[int], list[list[str | None]]]:
-    """(ranks, cells[waiter][writer]) of the signals that never came: "seen/wanted", None where none is missing."""
-    seen = {(record["rank"], record["col"]): f"{record['got']}/{record['wanted']}" for record in reversed(records)}
+    """(ranks, cells[waiter][writer]) of the signals that never came: "seen/wanted" or "line 12", None where none is
+    missing."""
+    seen = {(record["rank"], record["col"]): _seen(record) for record in reversed(records)}
     ranks = sorted({rank for pair in seen for rank in pair})
     return ranks, [[seen.get((waiter, writer)) for writer in ranks] for waiter in ranks]
+
+
+def _seen(record: Mapping[str, Any]) -> str:
+    return f"line {record['line']}" if record.get("line") else f"{record['got']}/{record['wanted']}"
 
 
 def _print_some(console: Console, lines: Sequence[str], uncounted: int = 0) -> None:

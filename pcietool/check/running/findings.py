@@ -6,17 +6,20 @@ Plain data; must not run anything.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pcietool.check.running.witness import Step, place, step
-from pcietool.contract.outcomes import EFFECTS, BlockedThread, Hang, UnorderedAccess
+from pcietool.contract.outcomes import EFFECTS, BlockedThread, Hang, UnorderedAccess, WaitRecord
 from pcietool.errors import EmulationError
 
 Kind = Literal["CRASH", "HANG", "WRONG DATA", "RACE"]
 KINDS: tuple[Kind, ...] = ("CRASH", "HANG", "WRONG DATA", "RACE")
 """Gravest first."""
 Engine = Literal["timing", "random", "explore", "cuda"]
+NO_RECORDS = (
+    "; which wait it was is not known: with a Watch and WAIT_UNTIL (docs/use-in-your-kernel.md) each one names its line"
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,8 @@ class Finding:
     """In so many of the tries."""
     matters: bool = True
     """Of a race: a value depended on it."""
+    records: tuple[WaitRecord, ...] = ()
+    """Of a hang: what waits that gave up have left."""
 
 
 @dataclass
@@ -75,27 +80,46 @@ Rewrite = Callable[[str], str]
 
 def hang(engine: Engine, found: Hang, as_written: Rewrite, seed: int | None = None) -> Finding:
     """Of a round that did not end: who waits where, and for what."""
-    threads = (*found.proof, *found.running)
-    waits = [_wait(one, as_written) for one in threads] or [
-        Step(one.rank, f"block {one.block} thread {one.thread}", "", str(one)) for one in found.records
-    ]
-    first = f"{waits[0].who} of rank {waits[0].rank} at {waits[0].at}: {waits[0].does}" if waits else ""
+    waits = _waits((*found.proof, *found.running), as_written) or tuple(map(_gave_up, found.records))
+    who = waits[0] if waits else None
+    first = f": {who.who} of rank {who.rank}{f' at {who.at}' * bool(who.at)}: {who.does}" if who else ""
     if found.proof:
-        text = (
-            f"{len(found.proof)} thread{'s wait' if len(found.proof) > 1 else ' waits'} for what never comes: {first}"
-        )
+        number = len(found.proof)
+        text = f"{number} thread{'s wait' if number > 1 else ' waits'} for what never comes{first}"
     elif found.running:
-        text = f"still running at the deadline: {first}"
+        text = f"still running at the deadline{first}"
     else:
-        text = f"did not end in time ({found.limit}){': ' * bool(first)}{first}"
-    return Finding("HANG", engine, text, tuple(waits), tuple(dict.fromkeys(one.at for one in waits if one.at)), seed)
+        text = f"did not end in time ({found.limit}){first or NO_RECORDS}"
+    places = tuple(dict.fromkeys(one.at for one in waits if one.at))
+    return Finding("HANG", engine, text, waits, places, seed, records=found.records)
 
 
-def _wait(one: BlockedThread, as_written: Rewrite) -> Step:
-    value = "" if one.value is None else f" is {one.value}"
-    writer = "" if one.value is None else f", written by {one.last_writer or 'nobody'}"
-    who = f"block {one.block} thread {one.thread}"
-    return Step(one.device, who, place(as_written(one.source)), f"waits: {one.address}{value}{writer}")
+def _waits(blocked: Iterable[BlockedThread], as_written: Rewrite) -> tuple[Step, ...]:
+    """Threads of a block that wait for the same in the same place are one step."""
+    alike: dict[BlockedThread, list[int]] = {}
+    for one in blocked:
+        alike.setdefault(replace(one, thread=0), []).append(one.thread)
+    return tuple(_wait(one, threads, as_written) for one, threads in alike.items())
+
+
+def _wait(one: BlockedThread, threads: Sequence[int], as_written: Rewrite) -> Step:
+    writer = f", written by {one.last_writer or 'nobody'}"
+    value = "" if one.value is None else f" is {one.value}{writer}"
+    who = f"block {one.block} {_names(threads)}"
+    return Step(one.device, who, place(as_written(one.source)), f"waits: {one.address}{value}")
+
+
+def _names(threads: Sequence[int]) -> str:
+    first, last = min(threads), max(threads)
+    if first == last:
+        return f"thread {first}"
+    if last - first + 1 == len(threads):
+        return f"threads {first} to {last}"
+    return f"{len(threads)} threads from {first} to {last}"
+
+
+def _gave_up(one: WaitRecord) -> Step:
+    return Step(one.rank, f"block {one.block} thread {one.thread}", "", str(one))
 
 
 def crash(engine: Engine, error: EmulationError, as_written: Rewrite, seed: int | None = None) -> Finding:

@@ -120,14 +120,14 @@ def _gathering(block: Block) -> Iterator[BlockedThread]:
         expected = barrier.expected or block.alive
         what = f"barrier {number}: {barrier.arrived} of {expected} threads have arrived"
         for thread in barrier.waiting:
-            yield BlockedThread(*shown(thread.writer), barrier.op.where(), what, barrier.arrived, None)
+            yield BlockedThread(*shown(thread.writer), barrier.op.where(), what, None, None)
     for offset, mbarrier in block.mbarriers.items():
         missing = f"{mbarrier.pending} arrivals and {mbarrier.transfer} bytes are missing"
         what = f"mbarrier at offset {offset} of shared memory: {missing}"
         for thread in mbarrier.waiting:
-            yield replace(_at(thread, ""), address=what, value=mbarrier.phase)
+            yield replace(_at(thread, ""), address=what, value=None)
     for (warp, mask, kind), lanes in block.warps.items():
         absent = mask & block.warp_alive[warp] & ~sum(1 << (thread.tid & 31) for thread in lanes)
         what = f"{kind} of lanes {mask:#010x} of warp {warp}: lanes {absent:#010x} have not arrived"
         first = min(lanes, key=lambda thread: thread.tid)  # for all that wait there
-        yield replace(_at(first, ""), address=what, value=len(lanes))
+        yield replace(_at(first, ""), address=what, value=None)
