@@ -6,12 +6,13 @@ Must not compile.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from pcietool.compiler.wheels import nvidia_folders
 
 PACKAGES = "pip install 'pcietool[headers]'"
 """What brings CUDA's and CCCL's headers."""
@@ -59,9 +60,8 @@ def header_folders() -> list[Folder]:
 
 
 def _candidates() -> Iterator[Folder]:
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations if spec else None) or ():
-        for include in sorted(Path(root).glob("*/include")):
+    for root in nvidia_folders():
+        for include in sorted(root.glob("*/include")):
             yield from _with_cccl(include, f"package nvidia/{include.parent.name}")
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if os.environ.get(variable):

@@ -7,13 +7,12 @@ Must not compile anything.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import os
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
+from pcietool.compiler.wheels import nvidia_folders
 from pcietool.errors import CompileError
 
 _DEFAULT_PACKAGE = "pip install nvidia-cuda-nvrtc"
@@ -88,9 +87,7 @@ def _load(package: str) -> NvrtcInfo:
 
 def _preload(soname: str) -> None:
     """Loads the library from the wheels (nvidia/cuda_nvrtc/lib, nvidia/cu13/lib) or the loader's path, if there."""
-    spec = importlib.util.find_spec("nvidia")
-    roots = spec.submodule_search_locations if spec else None
-    wheels = [str(path) for root in roots or () for path in Path(root).glob(f"*/lib/{soname}")]
+    wheels = [str(path) for root in nvidia_folders() for path in root.glob(f"*/lib/{soname}")]
     for candidate in (*wheels, soname):
         try:
             ctypes.CDLL(candidate, os.RTLD_NOW | os.RTLD_GLOBAL)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from pcietool.compiler.binaries import ptx_of_binary
 from pcietool.compiler.compile import Compiled, compiled, real_architecture
 from pcietool.compiler.headers import PACKAGES, header_folders, stubs
 from pcietool.compiler.library import nvrtc_info
@@ -30,11 +31,27 @@ def compile_unit(unit: Unit, architecture: str | tuple[int, int]) -> Compiled:
 
 
 def _compiled(unit: Unit, target: str) -> Compiled:
-    ready = unit.language == "ptx"
-    found = Compiled(unit.text, b"", target, "", nvrtc_info()) if ready else _of_cuda(unit, target)
+    if unit.language == "cuda":
+        found = _of_cuda(unit, target)
+    else:
+        found = Compiled(_ready(unit, target), b"", target, "", nvrtc_info())
     names = _ENTRY.findall(found.ptx)
     entries = {entry: found.entries.get(entry) or _entry(unit, entry, names) for entry in unit.entries}
     return Compiled(found.ptx, found.cubin, target, found.log, found.nvrtc, entries)
+
+
+def _ready(unit: Unit, target: str) -> str:
+    """PTX that is there already; of a binary made of several sources, that of the one which has the kernels."""
+    if unit.path is None or unit.language != "binary":
+        return unit.text
+    texts = ptx_of_binary(unit.path, target)
+    meant = [text for text in texts if all(_named(entry, _ENTRY.findall(text)) for entry in unit.entries)]
+    if len(meant) > 1:
+        wanted = " and ".join(unit.entries)
+        raise CompileError(
+            f"{unit.name}: several sources in it have {wanted}; take them apart by cuobjdump -xptx all {unit.path}"
+        )
+    return meant[0] if meant else "\n".join(texts)
 
 
 def _of_cuda(unit: Unit, target: str) -> Compiled:
@@ -79,7 +96,7 @@ def _is_plain(entry: str) -> bool:
 
 def _entry(unit: Unit, entry: str, names: Collection[str]) -> str:
     """The kernel's name in the PTX. Raises CompileError, naming those that there are."""
-    found = [name for name in names if entry in (name, plain_name(name))]
+    found = _named(entry, names)
     if len(found) == 1:
         return found[0]
     there = ", ".join(sorted({plain_name(name) for name in names})) or "none"
@@ -89,6 +106,10 @@ def _entry(unit: Unit, entry: str, names: Collection[str]) -> str:
         )
     hint = "" if names else ' (a template needs its arguments: entry="name<float>")'
     raise CompileError(f"{unit.name} has no kernel {entry!r}; it has {there}{hint}")
+
+
+def _named(entry: str, names: Collection[str]) -> list[str]:
+    return [name for name in names if entry in (name, plain_name(name))]
 
 
 def plain_name(name: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pcietool.contenders.player import AbsentError
-from pcietool.contenders.wheels import nvidia_folders
+from pcietool.contenders.wheels import folders_of
 
 INSTALL = "pip install 'pcietool[nccl]'"
 SONAME = "libnccl.so.2"
@@ -52,7 +52,7 @@ def version_text(code: int) -> str:
 
 def find_library() -> tuple[Any, str]:
     """(the loaded library, where it came from). Raises AbsentError."""
-    wheels = [str(folder / "lib" / SONAME) for folder in nvidia_folders("nccl")]
+    wheels = [str(folder / "lib" / SONAME) for folder in folders_of("nccl")]
     problems = []
     for candidate in (*(path for path in wheels if Path(path).is_file()), SONAME):
         try:

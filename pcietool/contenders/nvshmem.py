@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pcietool.contenders.player import AbsentError, Measurement, Player
-from pcietool.contenders.wheels import build, nvidia_folders
+from pcietool.contenders.wheels import build, folders_of
 from pcietool.machines.cuda.gpu import compute_capability, open_gpus
 
 INSTALL = "pip install nvidia-nvshmem-cu13"
@@ -18,7 +18,7 @@ IN_KERNEL = {"barrier_all_block": 0, "sync_all_block": 1}
 
 def shmem_home() -> Path:
     """The wheel's folder. Raises AbsentError."""
-    for folder in nvidia_folders("nvshmem"):
+    for folder in folders_of("nvshmem"):
         if (folder / "include" / "nvshmemx.h").is_file() and (folder / "lib" / "libnvshmem_device.a").is_file():
             return folder
     raise AbsentError(f"NVSHMEM is not installed: {INSTALL}")

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pcietool.compiler.wheels import nvidia_folders
 from pcietool.contenders.player import AbsentError
 from pcietool.data import contender_source
 
 
-def nvidia_folders(name: str) -> Iterator[Path]:
+def folders_of(name: str) -> Iterator[Path]:
     """Folders such as site-packages/nvidia/nccl, where a wheel put its lib/ and include/."""
-    spec = importlib.util.find_spec("nvidia")
-    for root in (spec.submodule_search_locations or []) if spec else []:
-        folder = Path(root) / name
-        if folder.is_dir():
-            yield folder
+    return (folder for root in nvidia_folders() if (folder := root / name).is_dir())
 
 
 def build(source: str, output: Path, compute_capability: tuple[int, int], options: Sequence[str]) -> Path:

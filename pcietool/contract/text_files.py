@@ -17,17 +17,17 @@ _UNSEEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u
 """Control characters other than tabs and ends of lines, and what changes the direction of writing."""
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
     """Raises ConfigError, with the file's name, for what is no such file."""
     try:
         if not path.is_file():  # a pipe would be waited for
             raise ConfigError(f"{path} cannot be read: it is no regular file")
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+            content = file.read(most_bytes + 1)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from None
-    if len(content) > MOST_BYTES:
-        raise ConfigError(f"{path} cannot be read: it is longer than {MOST_BYTES // 1024} KiB")
+    if len(content) > most_bytes:
+        raise ConfigError(f"{path} cannot be read: it is longer than {most_bytes // 1024} KiB")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:

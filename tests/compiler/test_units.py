@@ -89,7 +89,7 @@ def test_what_does_not_compile_is_explained_in_its_first_line(text: str, entry: 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "mine.o"
-    path.write_bytes(b"\x7fELF")
+    path.write_text("no object")
     with pytest.raises(UsageError, match=r"cannot compile a \.o"):
         unit_of_file(path)
     (tmp_path / "mine.cu").write_bytes(b"\xff\xfe\x00")

@@ -15,6 +15,7 @@ from pcietool.check.running.witness import Texts
 from pcietool.check.scenario import Described
 from pcietool.check.world import Round
 from pcietool.compiler import Compiled, Unit, compile_unit, unit_of_file
+from pcietool.compiler.binaries import is_binary
 from pcietool.data import kernel_headers
 from pcietool.machines.base import Machine, Program
 from pcietool.machines.watch_parameter import declares_watch
@@ -93,8 +94,10 @@ class Sources:
         return kernel.entry_for(self._described.size.sizes)
 
     def _key(self, kernel: Kernel) -> tuple[object, ...]:
+        """Equal for those that are compiled together; kernels of a binary may come from several sources."""
         defines = tuple(sorted(kernel.defines_for(self._described.size.sizes).items()))
-        return str(kernel.source), kernel.text, tuple(map(str, kernel.include)), defines, kernel.std
+        alone = kernel.entry if is_binary(self._described.scenario.folder / kernel.source) else ""
+        return str(kernel.source), kernel.text, tuple(map(str, kernel.include)), defines, kernel.std, alone
 
     def _unit(self, kernels: Sequence[Kernel]) -> Unit:
         first, folder = kernels[0], self._described.scenario.folder
