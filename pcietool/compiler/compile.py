@@ -7,9 +7,11 @@ assembly. Must not look for sources or cache anything: a compile takes some 30 m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from threading import Thread
 from typing import Any
 
 from pcietool.compiler.fingerprint import ptx_sha256
@@ -17,6 +19,8 @@ from pcietool.compiler.library import NvrtcInfo, checked, nvrtc_info, supported_
 from pcietool.data import kernel_headers
 from pcietool.errors import CompileError
 
+LIMIT_S = 300.0
+_ENDLESS = "look for templates that instantiate each other without end, or bring its PTX, made by nvcc"
 _OPTIONS = ("--std=c++17", "-default-device", "-lineinfo")
 _REAL_ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
 _FRONT_END_ERROR = re.compile(r"^.+\(\d+\): (?:catastrophic )?error: .+$", re.MULTILINE)
@@ -64,7 +68,41 @@ def compiled(
     headers: Mapping[str, str] | None = None,
 ) -> Compiled:
     """The same with NVRTC's own options; `expressions` are C++ names of kernels, which templates only then become;
-    `headers` can be included beside those of kernels/."""
+    `headers` can be included beside those of kernels/. Raises CompileError also for what takes LIMIT_S."""
+    work = partial(_compiled, source, name, target, options, expressions, headers)
+    return ended(work, f"NVRTC had not compiled {name} after {{limit}}; it may never: {_ENDLESS}")
+
+
+def ended(work: Callable[[], Compiled], complaint: str, limit_s: float = LIMIT_S) -> Compiled:
+    """What `work` returns or raises. NVRTC hears no Ctrl-C and knows no limit, so this thread waits for another one.
+
+    Raises CompileError with the complaint, in which {limit} is filled in."""
+    came: list[Compiled | BaseException] = []
+
+    def run() -> None:
+        try:
+            came.append(work())
+        except BaseException as error:
+            came.append(error)
+
+    thread = Thread(target=run, daemon=True)  # which no end of the process waits for
+    thread.start()
+    thread.join(limit_s)
+    if not came:
+        raise CompileError(complaint.format(limit=f"{limit_s:g} s"))
+    if isinstance(came[0], BaseException):
+        raise came[0]
+    return came[0]
+
+
+def _compiled(
+    source: str,
+    name: str,
+    target: str,
+    options: Sequence[str],
+    expressions: Sequence[str],
+    headers: Mapping[str, str] | None,
+) -> Compiled:
     with _program(source, name, headers) as program:
         for expression in expressions:
             checked(nvrtc().nvrtcAddNameExpression(program, expression.encode()))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,3 +118,24 @@ def test_a_compilers_log_keeps_its_lines(tmp_path: Path) -> None:
     ended = pcietool("check", str(scenario_file(tmp_path, HEAD + ARRAY + body)), "--backend", "emulated")
     assert ended.returncode == 1
     assert any(line.startswith("k.cuh(1): error: ") for line in ended.stderr.splitlines())
+
+
+ENDLESS = """
+template <int N, long long M> struct F { static constexpr int v = (F<N - 1, 2 * M>::v + F<N - 1, 2 * M + 1>::v) & 1; };
+template <long long M> struct F<0, M> { static constexpr int v = 1; };
+extern "C" __global__ void endless(int* a) { *a = F<60, 1>::v; }
+"""
+
+
+def test_ctrl_c_ends_a_compile_that_does_not_end(tmp_path: Path) -> None:
+    (tmp_path / "k.cuh").write_text(ENDLESS)
+    body = '    a = w.one("a", "u4")\n    w.launch([a])\n    w.expect(a, 1)\n'
+    body = f'@scenario(Kernel("k.cuh", "endless"))\ndef s(w):\n{body}'
+    command = [sys.executable, "-m", "pcietool", "check", str(scenario_file(tmp_path, body)), "--backend", "emulated"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL) as running:
+        assert running.stderr is not None
+        assert "emulated backend" in running.stderr.readline()  # from here on it compiles
+        running.send_signal(signal.SIGINT)
+        said = running.stderr.read()
+    assert running.returncode == 130
+    assert "Traceback" not in said

@@ -1,6 +1,9 @@
+from threading import Event
+
 import pytest
 
-from pcietool.compiler import compile_source, nvrtc_info
+from pcietool.compiler import Compiled, compile_source, nvrtc_info
+from pcietool.compiler.compile import ended
 from pcietool.errors import CompileError
 from pcietool.ptx.parser import parse
 
@@ -85,3 +88,15 @@ def test_a_warning_stays_in_the_log() -> None:
     source = STORE.replace("{ store", "{ int unused; store")
     assert "unused" in compile_source(source, name="store.cu", architecture="sm_90", defines={}).log
     assert compile_source(STORE, name="store.cu", architecture="sm_90", defines={}).log == ""
+
+
+def test_what_takes_too_long_is_given_up() -> None:
+    forever = Event()
+
+    def never() -> Compiled:
+        forever.wait()
+        raise AssertionError
+
+    with pytest.raises(CompileError, match=r"^mine.cu after 0.01 s$"):
+        ended(never, "mine.cu after {limit}", limit_s=0.01)
+    forever.set()

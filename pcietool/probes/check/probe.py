@@ -79,6 +79,7 @@ class _Check:
         )
 
     def result(self) -> ProbeResult:
+        self._observer.progress(f"{self._scenario.name}: compiling")
         for size in self._all_sizes():
             _ = self._place(size).sources.built  # what cannot be compiled ends it before anything begins
         result = ProbeResult(NAME, Status.PASS, "", self._scenario.name, self._method())
