@@ -3,12 +3,14 @@
 import pytest
 
 from pcietool.check import Kernel, World
+from pcietool.check.changing import widths
 from pcietool.check.changing.changes import changes
 from pcietool.check.changing.edits import Edit
 from pcietool.check.changing.strengthen import strengthenings
 from pcietool.check.changing.weaken import weakenings
 from pcietool.check.running.sources import Sources
-from tests.check.checking import forms_after, module_of, one
+from pcietool.ptx.model import Instruction
+from tests.check.checking import checked, forms_after, kernel, module_of, one, word
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_a_predicated_instruction_keeps_its_predicate() -> None:
     guarded = "{ .reg .pred p; setp.eq.u64 p, %0, 0; @!p st.release.sys.global.u32 [%0], 1; }"
     ptx, module = module_of(f'asm volatile("{guarded}" :: "l"(a) : "memory");')
     relaxed = next(edit for edit in weakenings(module) if edit.about == "release -> relaxed")
-    assert relaxed.of("@!p st.release.sys.global.u32 [%rd1], 1") == "@!p st.relaxed.sys.global.u32 [%rd1], 1"
+    assert relaxed.of("@!p st.release.sys.global.u32 [%rd1], 1", 7) == "@!p st.relaxed.sys.global.u32 [%rd1], 1"
     assert "st.relaxed.sys.global.u32" in forms_after(ptx, relaxed)
 
 
@@ -92,3 +94,70 @@ def test_kernels_of_the_file_that_are_not_launched_are_left_alone() -> None:
     scenario = one(Kernel("two.cu", "k", text=text), plays)
     sources = Sources(scenario.described(scenario.sizes()[0]), (9, 0))
     assert {change.edits[0].site.own_place for change in changes(sources, weakenings)} == {"two.cu:2"}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "parts"),
+    [
+        (
+            "st.relaxed.sys.global.v2.u32 [%rd1+8], {%r1, %r2}",
+            "st.relaxed.sys.global.u32 [%rd1+8], %r1; st.relaxed.sys.global.u32 [%rd1+12], %r2",
+        ),
+        (
+            "@%p1 ld.volatile.global.v2.u64 {%rd1, %rd2}, [%rd1]",
+            "@%p1 ld.volatile.global.u64 %rd2, [%rd1+8]; @%p1 ld.volatile.global.u64 %rd1, [%rd1]",
+        ),
+        (
+            "st.release.sys.global.u64 [%rd1], %rd2",
+            ".reg .b32 %lower_9, %upper_9; mov.b64 {%lower_9, %upper_9}, %rd2;"
+            " st.release.sys.global.b32 [%rd1], %lower_9; st.release.sys.global.b32 [%rd1+4], %upper_9",
+        ),
+        (
+            "@!%p1 ld.acquire.sys.global.b64 %rd2, [%rd1+16]",
+            ".reg .b32 %lower_9, %upper_9; @!%p1 ld.acquire.sys.global.b32 %lower_9, [%rd1+16];"
+            " @!%p1 ld.acquire.sys.global.b32 %upper_9, [%rd1+20]; @!%p1 mov.b64 %rd2, {%lower_9, %upper_9}",
+        ),
+    ],
+)
+def test_one_access_in_parts(instruction: str, parts: str) -> None:
+    bare = instruction.rpartition("@")[2].partition(" ")[2] if instruction.startswith("@") else instruction
+    opcode, _, modifiers = bare.partition(" ")[0].partition(".")
+    found = Instruction(opcode, tuple(modifiers.split(".")), (), None, 9, instruction)
+    assert widths.parts(found, instruction, 9) == parts
+
+
+PACKET = """
+    if (rank == 0) {
+        STORE
+    } else {
+        u32 value, flag;
+        do {
+            LOAD
+        } while (flag != 1);
+        *out = value;
+    }
+"""
+VECTORS = (
+    'asm volatile("st.relaxed.sys.global.v2.u32 [%0], {%1, %2};" :: "l"(packet), "r"(77), "r"(1) : "memory");',
+    'asm volatile("ld.relaxed.sys.global.v2.u32 {%0, %1}, [%2];" : "=r"(value), "=r"(flag) : "l"(packet) : "memory");',
+)
+WORDS = (
+    'asm volatile("st.relaxed.sys.global.u64 [%0], %1;" :: "l"(packet), "l"(77ull | 1ull << 32) : "memory");',
+    'u64 both; asm volatile("ld.relaxed.sys.global.u64 %0, [%1];" : "=l"(both) : "l"(packet) : "memory");'
+    " value = (u32)both; flag = both >> 32;",
+)
+
+
+@pytest.mark.parametrize("accesses", [VECTORS, WORDS])
+def test_data_and_flag_in_one_access_need_its_width(accesses: tuple[str, str]) -> None:
+    body = PACKET.replace("STORE", accesses[0]).replace("LOAD", accesses[1])
+
+    def send(w: World) -> None:
+        packet, out = w.one("packet", "u8", rank=1), w.one("out", "u4", rank=1)
+        w.launch(lambda r: [packet, out, r])
+        w.expect(out, 77)
+
+    result = checked(one(kernel(body, "u64* packet, u32* out, u32 rank"), send, ranks=2))
+    assert word(result) == "PASS"
+    widths_needed = [one["is"] for one in result.details["orderings"] if one["change"] == "in 2 accesses, not one"]
+    assert widths_needed == ["needed", "needed"]

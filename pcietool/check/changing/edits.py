@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from pcietool.check.changing.widths import parts
 from pcietool.errors import PtxError
 from pcietool.ptx.model import BasicBlock, Instruction, Module, SourceLine
 
@@ -58,9 +59,14 @@ class Edit:
     after: str = ""
     cost: int = 1
     """How large a change it is, for those that strengthen."""
+    in_parts: bool = False
+    """Each half of it, or each element of its vector, by an instruction of its own."""
 
-    def of(self, text: str) -> str:
-        """What stands there instead of one copy, without the last semicolon."""
+    def of(self, text: str, line: int) -> str:
+        """What stands there instead of one copy, without the last semicolon. `line`: of the copy, which names what is
+        its own."""
+        if self.in_parts:
+            return parts(self.site.instruction, text, line)
         form = self.form
         if form is not None:
             text = _OPCODE.sub(lambda found: (found[1] or "") + form, text, count=1) if form else ""
@@ -95,6 +101,6 @@ def edited(ptx: str, edits: Iterable[Edit]) -> str:
             old = written.search(lines[number - 1])
             if old is None:
                 raise PtxError(f"PTX line {number}: {text} stands on several lines; write it on one")
-            new = edit.of(text.removesuffix(";").rstrip())
+            new = edit.of(text.removesuffix(";").rstrip(), number)
             lines[number - 1] = lines[number - 1][: old.start()] + (new and f"{new};") + lines[number - 1][old.end() :]
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pcietool.check.changing.edits import Edit, Site, sites
+from pcietool.check.changing.widths import parts_of
 from pcietool.ptx.model import Module
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
@@ -72,6 +73,8 @@ def _of_access(site: Site) -> Iterator[Edit]:
     for scope, narrower in _NARROWER.items():
         if scope in modifiers:
             yield _with(site, swapped(modifiers, scope, narrower), _scopes(scope, narrower))
+    if {"relaxed", "acquire", "release", "volatile"}.intersection(modifiers) and (number := parts_of(instruction)):
+        yield Edit(site, f"in {number} accesses, not one", in_parts=True)
 
 
 def _scopes(scope: str, other: str) -> str:
