@@ -188,7 +188,7 @@ __device__ __forceinline__ void send(const Role& role, u32 sequence, u32 words, 
     }
 #if PAYLOAD
     write_payload(role, sequence, words, injection == CORRUPT);
-    __syncthreads();
+    __syncthreads();  // all have written, and read what came before: whoever answers allows to overwrite that
 #endif
     if (threadIdx.x != 0 || injection == DROP || injection == EARLY) return;
     if (injection == BACK) {
@@ -227,7 +227,6 @@ __device__ __forceinline__ bool receive(const Role& role, u32 sequence, u32 word
     __syncthreads();
     if (!arrived) return false;
     check_payload(role, sequence, words, round, fault);
-    __syncthreads();  // whoever answers allows its partner to overwrite what was read
     return true;
 #else
     return wait(role, sequence, deadline, round, fault);

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from pcietool import data
 from pcietool.contract.outcomes import Outcome, UnorderedAccess
+from pcietool.data import kernel_source
 from pcietool.machines.base import HOST, Place, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.atomics.config import Grid
@@ -66,11 +68,32 @@ def test_barrier(machine: EmulatedMachine, unordered: Unordered, transport: Tran
 def test_signal_with_payload(
     machine: EmulatedMachine, unordered: Unordered, transport: Transport, form: Variant
 ) -> None:
+    ping_pong_with_payload(machine, transport, form)
+    assert unordered == []
+
+
+def ping_pong_with_payload(machine: EmulatedMachine, transport: Transport, form: Variant) -> None:
     ranks = 2 if transport == "self" else 4
     world = World.build(machine, transport, ranks, slot_rows(ranks), DEADLINE_S)
-    memory = PingPongMemory(world, 1024, Bulk(movers=2, threads=32, nbytes=1024, passes=4))
+    memory = PingPongMemory(world, 1024, Bulk(movers=2, threads=64, nbytes=1024, passes=4))
     PingPong(memory, replace(form, payload=True), memory.pair(Pair(0, 1), "local"), 6, payload=512).run("test")
-    assert unordered == []
+
+
+SYNC_BEFORE_A_SIGNAL = "    __syncthreads();  // all have written, and read what came before"
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_signal_before_all_threads_have_written_and_read_is_noticed(
+    unordered: Unordered, monkeypatch: pytest.MonkeyPatch, transport: Transport
+) -> None:
+    """Answers allow to overwrite what was read, and all signals to read what was written."""
+    source = data.kernel_source("signal.cu")
+    assert SYNC_BEFORE_A_SIGNAL in source
+    texts = {"signal.cu": source.replace(SYNC_BEFORE_A_SIGNAL, "//")}
+    monkeypatch.setattr(data, "kernel_source", lambda name: texts.get(name) or kernel_source(name))
+    with EmulatedMachine.open("pcie5-switch4", seed=1, order="random") as machine:
+        ping_pong_with_payload(machine, transport, Variant())
+    assert {one.kind for one in unordered if "payloads of rank" in one.address} == {"read", "overwrite"}
 
 
 @pytest.mark.parametrize("path", ["vector", "bulk"])
