@@ -161,10 +161,18 @@ def test_a_listed_equivalent_is_not_tried_wherever_its_line_is(
 
 
 def test_a_test_that_fails_anyway_notices_nothing(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with (checkout / "tests" / "test_shop.py").open("a") as file:
-        file.write("\n\ndef test_wrong():\n    assert Shop().price(1) == 4\n")
-    run.main(["pcietool/shop.py", "--sample", "1", "--jobs", "1"], checkout)
-    assert "test_wrong" not in capsys.readouterr().out
+    """One that passed when it was watched, and fails since for another reason."""
+    other = checkout / "other.txt"
+    looks = '\n\ndef test_wrong():\n    assert called(1) == 3 and open("other.txt").read() == "1"\n'
+    (checkout / "tests" / "test_shop.py").write_text(TEST + looks)
+    said = []
+    for text in "12":
+        other.write_text(text)
+        run.main(["pcietool/shop.py", "--sample", "99", "--jobs", "1"], checkout)
+        said.append(capsys.readouterr().out)
+    assert "called: noticed tests/test_shop.py::test_wrong" in said[0]
+    assert "called: noticed" not in said[1]
+    assert "tests/test_shop.py::test_wrong fails without any change" in said[1]
 
 
 def test_nine_of_ten_are_enough() -> None:

@@ -41,6 +41,9 @@ class Covered:
         self.cache = root / CACHE
         self.files = list(dict.fromkeys(files))
         self.cpu_s: dict[str, float] = {}
+        self.sound: dict[str, bool] = {}
+        """Does a test pass without any change? Of those that have failed with one."""
+        self._broken: set[str] = set()
         self._now: dict[tuple[str, str], dict[int, int]] = {}
         self._tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         """Of file and line."""
@@ -55,11 +58,18 @@ class Covered:
             self._read(json.loads(self._kept(file).read_text(encoding="utf-8")))
 
     def of(self, file: str, lines: Iterable[int]) -> set[str]:
-        return set().union(*(self._tests[file].get(line, ()) for line in lines))
+        return set().union(*(self._tests[file].get(line, ()) for line in lines)) - self._broken
 
     def anywhere(self, file: str) -> set[str]:
         """The tests that execute any line of it."""
-        return set().union(*self._tests[file].values())
+        return set().union(*self._tests[file].values()) - self._broken
+
+    def forget(self, test: str) -> None:
+        """It fails without any change. Raises SystemExit for what is no test, but on the way to all of a file."""
+        if test not in self.cpu_s:
+            raise SystemExit(f"tests that passed when they were watched fail {test} now, without any change")
+        print(f"{test} fails without any change, and is not asked", flush=True)
+        self._broken.add(test)
 
     def _kept(self, file: Path) -> Path:
         digest = hashlib.sha256((self.root / file).read_bytes()).hexdigest()[:12]
