@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 
-from pcietool.emulator.translate.control_flow import Block, successors
+from pcietool.emulator.translate.control_flow import Block, jump_at_end, successors
 from pcietool.emulator.translate.isa import registers_read, registers_written
 from pcietool.ptx.model import Function, Instruction
 
@@ -56,8 +56,13 @@ class Dependence:
 
     def _is_decided_by(self, block: Block, branch: Block) -> bool:
         """Whether, from the branch, control may come back there or to the end without the block, but need not."""
+        if block == branch:
+            return False
+        jump = jump_at_end(self._function, branch)
+        if jump and jump.opcode != "bra":  # a return that may be taken
+            return True
         ways = successors(self._function, branch)
-        return block != branch and len(ways) > 1 and any(self._can_avoid(way, block, branch) for way in ways)
+        return len(ways) > 1 and any(self._can_avoid(way, block, branch) for way in ways)
 
     def _can_avoid(self, start: Block, avoided: Block, branch: Block) -> bool:
         seen = {avoided}

@@ -136,6 +136,15 @@ def test_a_grid_beyond_residency_is_refused(emulated: EmulatedMachine) -> None:
         Round(emulated, 2, blocks=room + 1).run(shared=HALF)
 
 
+@pytest.mark.parametrize(("more", "blocks"), [(0, 2), (16, 1)])
+def test_an_sm_has_228_kib_of_shared_memory_unless_the_fabric_says_otherwise(
+    emulated: EmulatedMachine, more: int, blocks: int
+) -> None:
+    each = 228 * 1024 // 2 + more
+    room = emulated.resident_blocks(0, Round(emulated, 2).kernel, 32, each)
+    assert room == blocks * emulated.devices[0].sms
+
+
 def test_a_grid_beyond_residency_starves(emulated: EmulatedMachine) -> None:
     room = emulated.devices[0].sms  # of blocks that take a whole SM
     whole = 200 * 1024

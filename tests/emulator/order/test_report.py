@@ -75,6 +75,15 @@ def test_what_made_no_difference_is_folded_into_a_count_where_something_did() ->
         ("mov.u32 %r1, %tid.x; st.global.u32 [%a], %r1; ret;", {"block": 2}, "__syncthreads() or __syncwarp()"),
         ("mov.u32 %r1, %tid.x; st.shared.u32 [tile], %r1; ret;", {"block": 64}, "__syncthreads() or __syncwarp()"),
         ("mov.u32 %r1, %ctaid.x; st.global.u32 [%a], %r1; ret;", {"grid": 2}, "acquire before the second, of .gpu"),
+        *(
+            (
+                f"mov.u32 %r1, %ctaid.x; setp.eq.u32 %p1, %r1, {late}; @%p1 nanosleep.u32 500000;"
+                " st.global.u32 [%a], %r1; ret;",
+                {"grid": 2},
+                "acquire before the second, of .gpu",
+            )
+            for late in (0, 1)
+        ),
         ("mov.u32 %r1, %smid; st.global.u32 [%a], %r1; ret;", {"gpus": 2}, "acquire before the second, of .sys"),
         ("red.relaxed.gpu.global.add.u32 [%a], 1; ret;", {"gpus": 2}, "accesses of .sys scope"),
         (

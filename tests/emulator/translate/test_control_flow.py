@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pcietool.emulator.translate.control_flow import Cases, cycles_avoiding, natural_loops
+from pcietool.emulator.translate.control_flow import Cases, _nested, cycles_avoiding, natural_loops
 from pcietool.emulator.translate.lower import lower
 from pcietool.errors import EmulationError, PtxError
 from pcietool.machines.emulated.machine import EmulatedMachine
@@ -220,3 +220,17 @@ def test_every_line_of_generated_code_knows_its_instruction() -> None:
     texts = lowered.source.splitlines()
     named = {lowered.instructions[n].opcode for n, text in enumerate(texts, 1) if n in lowered.instructions and text}
     assert named == {"ld", "mov", "st", "ret"}
+
+
+@pytest.mark.parametrize(
+    ("spans", "nested"),
+    [
+        ({(0, 2), (1, 3)}, ((0, 3),)),
+        ({(0, 2), (2, 4), (4, 5)}, ((0, 5),)),
+        ({(0, 3), (1, 2)}, ((0, 3), (1, 2))),
+        ({(0, 1), (2, 3)}, ((0, 1), (2, 3))),
+    ],
+)
+def test_loops_that_overlap_partly_are_one(spans: set[tuple[int, int]], nested: tuple[tuple[int, int], ...]) -> None:
+    """Those within one another stay two."""
+    assert _nested(spans) == nested

@@ -1,10 +1,11 @@
 """How much is measured: usual figures, asked ones, and how rounds are shared out among launches."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import pytest
 
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.probes import PROBES
 from pcietool.probes.common.effort import effort_for, split_rounds
 
 
@@ -35,3 +36,10 @@ def test_what_is_asked_for_comes_before_what_is_usual(
 )
 def test_more_rounds_than_a_launch_holds_take_more_launches(total: int, launches: int, split: tuple[int, int]) -> None:
     assert split_rounds(total, 100, launches) == split
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_round_that_does_not_end_is_given_up_after_a_usual_time(name: str) -> None:
+    """Two seconds, with which the other deadlines are in order."""
+    defaults = {field.name: field.default for field in fields(PROBES.config(name))}
+    assert defaults.get("timeout_s", 2.0) == 2.0

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
+from pcietool.contract.outcomes import Hang
 from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import NothingToRunError, UsageError
 from pcietool.machines import open_machine
@@ -19,7 +20,7 @@ from pcietool.probes.verify.effort import STARTS, Effort
 from pcietool.probes.verify.entry import Entry, EntryMemory, SlotUse, compare_counts, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.exchanges import Signal
 from pcietool.probes.verify.mutants import MUTANTS
-from pcietool.probes.verify.mutation import judge
+from pcietool.probes.verify.mutation import NOT_SENSITIVE, judge
 from pcietool.probes.verify.probe import run
 from pcietool.probes.verify.pushes import Dispatch
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Report, Trial
@@ -354,6 +355,34 @@ MUTANT: Row = {
     "mutant": "a", "entry": "signal", "expected": "killed", "outcome": "killed", "tries": 3, "found": "x", "reason": "y"
 }  # fmt: skip
 EQUIVALENT = MUTANT | {"expected": "survives", "outcome": "survived"}
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        (["killed", "survived"], "1 of 2 mutants killed, 0 of 0 equivalents survive"),
+        (
+            ["killed", NOT_SENSITIVE, "waived"],
+            "1 of 2 mutants killed, 0 of 0 equivalents survive, 1 not sensitive here",
+        ),
+    ],
+)
+def test_the_verdict_counts_what_was_run(outcomes: list[str], said: str) -> None:
+    assert judge([MUTANT | {"outcome": outcome} for outcome in outcomes])[1] == said
+
+
+def test_a_mutant_that_the_host_cannot_end_is_a_hang(three: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other hangs are findings of the mutant; after this one the machine cannot go on."""
+    run_trial = TrialRunner.run
+
+    def stuck(runner: TrialRunner, make: Any, trial: Trial, *more: Any) -> Report:
+        report = run_trial(runner, make, trial, *more)
+        return replace(report, hang=Hang("host join timeout", ())) if trial.defines else report
+
+    monkeypatch.setattr(TrialRunner, "run", stuck)
+    (result,) = verify(three, mutants=True, transport="peer", entries=("gate",))
+    assert result.status is Status.HANG
+    assert f"gate: {next(mutant.name for mutant in MUTANTS if mutant.entry == 'gate')}" in result.verdict
 
 
 @pytest.mark.parametrize(
