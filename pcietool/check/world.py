@@ -37,6 +37,7 @@ class PlannedLaunch:
     stream: int
     overlaps: bool
     spins: bool
+    cooperative: bool
     place: str
     """The line of the scenario that says so."""
 
@@ -167,11 +168,12 @@ class World:
         stream: int = 0,
         overlaps: bool = False,
         spins: bool = True,
+        cooperative: bool = False,
     ) -> None:
         """One grid on each rank (or those named), all at once. Of one rank and stream they run in the order written,
         until the host does something. `args`: the kernel's parameters, by rank; `shared`: bytes of dynamic shared
         memory; `overlaps`: launched with programmatic serialization; `spins`: blocks wait for each other or for
-        other ranks, so all must be resident."""
+        other ranks, so all must be resident; `cooperative`: launched so that `this_grid().sync()` works."""
         chosen = kernel or self.kernel
         check_kernel(chosen)
         shape = self.grid if grid is None else grid, self.block if block is None else block
@@ -187,7 +189,8 @@ class World:
                 raise ScenarioError(f"launch: takes a list of arguments, not a {type(listed).__name__}")
             given = tuple(listed)
             _check_passed(given)
-            self._recording.append(PlannedLaunch(rank, chosen, *shape, given, shared, stream, overlaps, spins, place))
+            how = {"overlaps": overlaps, "spins": spins, "cooperative": cooperative}
+            self._recording.append(PlannedLaunch(rank, chosen, *shape, given, shared, stream, **how, place=place))
 
     @contextmanager
     def graph(self, replays: int) -> Iterator[None]:

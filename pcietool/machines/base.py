@@ -171,6 +171,8 @@ class Launch:
     """Its blocks wait for each other or for other devices, so all of them must be resident."""
     beyond_residency: bool = False
     """Launch it although not all of its blocks are resident: only to show what happens then."""
+    cooperative: bool = False
+    """Its kernel asks for its whole grid (cooperative_groups)."""
     overlaps: bool = False
     """Its kernel waits for the launch before it by itself (overlap.cuh), so in a graph it may start before that one
     has ended. A machine that cannot do so starts it afterwards."""

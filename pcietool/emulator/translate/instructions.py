@@ -255,4 +255,4 @@ def prefetch(t: Translation, i: Instruction) -> Iterator[str]:
 
 def trap(t: Translation, i: Instruction) -> Iterator[str]:
     t.allow(i, ())
-    yield "trap()"
+    yield "trap(G)"

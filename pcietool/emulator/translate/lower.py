@@ -33,7 +33,7 @@ from pcietool.emulator.translate.control_flow import (
 from pcietool.emulator.translate.isa import always_asks, lines_of, registers_read
 from pcietool.emulator.translate.missing import refusal
 from pcietool.emulator.translate.polls import wait_loops
-from pcietool.emulator.translate.translation import SHAPED, SPECIAL_REGISTERS, TIMERS, Translation
+from pcietool.emulator.translate.translation import GRID_BARRIER, SHAPED, SPECIAL_REGISTERS, TIMERS, Translation
 from pcietool.errors import EmulationError, PtxError
 from pcietool.ptx.declarations import end_of
 from pcietool.ptx.model import TYPE_BYTES, Function, Instruction, Variable
@@ -133,8 +133,14 @@ def failed_assertion() -> None:
     raise EmulationError("an assertion failed")
 
 
-def trap() -> None:
-    raise EmulationError("the kernel gave up (trap)")
+def trap(variables: Mapping[str, int]) -> None:
+    alone = variables.get(GRID_BARRIER.name) == 0
+    why = (
+        "; it asks for its whole grid, and its launch is not cooperative: launch it with cooperative=True"
+        if alone
+        else ""
+    )
+    raise EmulationError(f"the kernel gave up (trap){why}")
 
 
 def special(i: Instruction) -> Iterator[str]:

@@ -47,6 +47,9 @@ SHAPED: Mapping[str, tuple[str, str]] = {
     "%nctaid.z": ("1", "D[2]"),
 }
 """What each is in one dimension, and in the shape D: blocks in x, y, z, then threads."""
+GRID_BARRIER = Variable("grid barrier", "global", 8, 8)
+"""What a cooperative launch hands its grid: whose address cooperative_groups reads in two halves."""
+_HALVES = {"%envreg1": ">>32", "%envreg2": "&0xffffffff"}
 SPECIAL_REGISTERS: Mapping[str, str] = {
     **{name: "S_" + name[1:].replace(".", "_") for name in SHAPED},
     "%laneid": "(TX&31)",
@@ -57,6 +60,7 @@ SPECIAL_REGISTERS: Mapping[str, str] = {
     "%lanemask_ge": "(0xffffffff&-(1<<(TX&31)))",
     "%warpid": "(TX>>5)",
     "%smid": "MC.sm_of(TH)",
+    **_HALVES,
     **TIMERS,
 }
 """What generated code reads for each."""
@@ -145,6 +149,8 @@ class Translation:
         match operand:
             case Immediate(value):
                 return str(value & ((1 << width) - 1))
+            case Register(name) if name in _HALVES:
+                return f"({self.module_variable(GRID_BARRIER)}{_HALVES[name]})"
             case Register(name) if name in SPECIAL_REGISTERS:
                 return SPECIAL_REGISTERS[name]
             case Register(name) if name in self.function.registers:

@@ -34,7 +34,8 @@ class PreparedLaunch:
         self._stream = launch.stream
         # Two cooperative launches of one GPU may wait for each other: where there are streams, what is resident is
         # counted by `prepare` alone.
-        self._cooperative = launch.spins and launch.grid > 1 and not launch.beyond_residency and not launch.stream
+        waits = launch.spins and launch.grid > 1 and not launch.beyond_residency and not launch.stream
+        self._cooperative = launch.cooperative or waits
         self._overlaps = launch.overlaps and gpu.device.compute_capability >= OVERLAPPING
         self._arguments = ArgumentBlock(launch.kernel, gpu.watch_address, launch.args)
         function = cuda_program(launch.kernel).function(gpu, launch.kernel.name, launch.shared)

@@ -205,6 +205,11 @@ class CudaMachine(Machine):
                 if launch.device == device and launch.spins:
                     room = self.resident_blocks(device, launch.kernel, launch.block, launch.shared)
                     taken[launch.stream] = max(taken.get(launch.stream, 0.0), launch.grid / room)
+            if len(taken) > 1 and any(one.cooperative for one in launches if one.device == device):
+                raise UsageError(
+                    f"{launch_names(launches)}: cooperative launches of one GPU run one after the other: its ranks"
+                    " cannot wait for each other; use a GPU for each"
+                )
             if sum(taken.values()) > 1:
                 raise UsageError(
                     f"{launch_names(launches)}: blocks of several streams wait for each other, and are not resident at"

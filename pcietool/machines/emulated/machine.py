@@ -25,6 +25,7 @@ from pcietool.emulator.exploring.launches import ExploredLaunch
 from pcietool.emulator.fabric.fabric import FabricSpec, load_fabric
 from pcietool.emulator.memory import HOST, Memory
 from pcietool.emulator.translate.lower import Lowered
+from pcietool.emulator.translate.translation import GRID_BARRIER
 from pcietool.errors import EmulationError, UsageError
 from pcietool.machines.allocation import Allocation
 from pcietool.machines.arguments import bit_patterns
@@ -85,7 +86,7 @@ class EmulatedMachine(Machine):
         self.memory = Memory(spec.gpu.count)
         self.engine = engine_of(self.memory, spec, seed, order, trace, tear=tear)
         self._used: Counter[int] = Counter()
-        self._variables: dict[tuple[Program, int, str], Buffer] = {}
+        self._variables: dict[tuple[Program, int, int, str], Buffer] = {}
         self.gpus = tuple(gpus)
         """The fabric's GPU behind each device: devices are numbered 0.. as selected."""
         self._states = [LaunchQueue(gpu, self.engine) for gpu in range(spec.gpu.count)]
@@ -358,8 +359,12 @@ class EmulatedMachine(Machine):
         )
 
     def _variable(self, launch: Launch, variable: Variable) -> int:
-        """Its address: each program has its own on each device, with its initial value."""
-        key = launch.kernel.program, launch.device, variable.name
+        """Its address: each program has its own on each device, with its initial value. Each stream has a grid barrier,
+        which a launch that is not cooperative is not told of."""
+        if variable is GRID_BARRIER and not launch.cooperative:
+            return 0
+        stream = launch.stream if variable is GRID_BARRIER else 0
+        key = launch.kernel.program, launch.device, stream, variable.name
         if key not in self._variables:
             buffer = self.alloc(Place(launch.device), max(1, variable.bytes), variable.name)
             if variable.initial is not None:
