@@ -41,6 +41,9 @@ def listed(name: str) -> set[str]:
 
 def is_known(form: str) -> bool:
     try:
+        form = (
+            form.replace(", 1;", ", 16;") if form.startswith("cp.async") else form
+        )  # its size, listed as any number is
         lower(parse(f"{PLACES}{form}\nret;\n}}\n").functions["k"])
     except PtxError:
         return False

@@ -10,6 +10,7 @@ from typing import Any
 
 from pcietool.emulator import mbarriers
 from pcietool.emulator.engine.core import Core
+from pcietool.emulator.engine.fetches import Fetches
 from pcietool.emulator.engine.threads import BLOCKED, Block, Group, MBarrier, Thread
 from pcietool.emulator.memory import Place
 from pcietool.emulator.ops import Op, Stamp
@@ -21,7 +22,7 @@ ALIGNMENT = 16
 
 
 class Bulk:
-    """Serves cp.async.bulk and mbarrier."""
+    """Serves cp.async.bulk and mbarrier, and hands cp.async on."""
 
     def __init__(self, engine: Core) -> None:
         self.engine = engine
@@ -30,6 +31,7 @@ class Bulk:
         self.routes = engine.fabric.routes
         self.issue = engine.gpu.issue_ns.value
         self.ns_per_byte = 1 / engine.gpu.bulk_bytes_per_ns.value
+        self.fetches = Fetches(engine)
 
     # -- copies -----------------------------------------------------------------------------------------------------
 
@@ -42,6 +44,12 @@ class Bulk:
             self._load(thread, op, *request[1:5])
         elif op.kind == "commit":
             thread.groups.append(Group())
+        elif op.kind == "fetch":
+            self.fetches.begin(thread, op, *request[1:4])
+        elif op.kind == "commit fetches":
+            self.fetches.commit(thread)
+        elif op.kind == "wait for fetches":
+            return self.fetches.wait(thread, request[1])
         else:
             return self._wait(thread, request[1], read_only=op.kind == "wait read")
         thread.lag += self.issue
@@ -142,6 +150,9 @@ class Bulk:
             self._init(thread.block, address, operand)
             return self.engine.go_on(thread)
         barrier = self._mbarrier(thread.block, address)
+        if op.kind == "arrive when fetched":
+            self.fetches.arrive(thread, barrier, self._complete, counted=bool(operand))
+            return self.engine.go_on(thread)
         if op.kind == "inval":
             del thread.block.mbarriers[address]
             return self.engine.go_on(thread)

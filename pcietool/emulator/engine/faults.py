@@ -62,7 +62,7 @@ class FaultyEngine(Engine):
         def redirected(thread: Thread, request: tuple[Any, ...]) -> Any:
             op, *operands = request
             device = thread.block.device.index
-            if op.kind == "load":
+            if op.kind in ("load", "fetch"):
                 operands[1] = self._redirect(device, operands[1], "load")
             if op.kind != "store":
                 return serve(thread, (op, *operands))

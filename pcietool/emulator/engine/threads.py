@@ -26,7 +26,7 @@ WarpKey = tuple[int, int, str]
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Bulk copies committed together: when all have read their source, and when all are done."""
+    """Copies committed together: when all have read their source, and when all are done."""
 
     read: float = 0.0
     done: float = 0.0
@@ -59,6 +59,8 @@ class Thread:
     """Requests until it stops for a while, if ever; only in random memory order."""
     groups: list[Group] = field(default_factory=lambda: [Group()])
     """Bulk copies not known to be done; the last group is not committed yet."""
+    fetches: list[Group] = field(default_factory=lambda: [Group()])
+    """The same of its cp.async."""
 
     def __post_init__(self) -> None:
         block = self.block

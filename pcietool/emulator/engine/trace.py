@@ -31,7 +31,7 @@ NAMES = {
     Code.BULK: "bulk copy",
 }
 PARKED, WOKEN, LANDED, BARRIER = "poll parked", "poll woken", "store landed", "barrier passed"
-COPIES = ("load", "store")
+COPIES = ("load", "store", "fetch")
 
 
 class TraceEvent(NamedTuple):

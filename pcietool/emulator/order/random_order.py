@@ -52,6 +52,19 @@ class RandomOrder(WeakMemory):
         issuer = Observer(thread.observer.agent, thread.observer.view)
         return IssuedWrite(access, Observer(agent, view), view, (), issuer)
 
+    def begin_fetch(self, thread: Thread, op: Op) -> IssuedWrite:
+        """It knows what its thread does, as it needs no proxy; nothing orders it with what the thread does next."""
+        agent = self._agent(thread.writer, f"cp.async of {thread}", "fetches")
+        agent.fetches = True
+        agent.epoch += 1
+        access = Access(agent, agent.epoch, False, SYS, op)
+        observer = Observer(agent, meet([thread.observer]))
+        stamp = IssuedWrite(access, observer, observer.view, ())
+        return stamp._replace(shared=stamp)
+
+    def fetch_done(self, stamp: IssuedWrite) -> View:
+        return View({stamp.access.agent.number: stamp.access.epoch}, {})
+
     def copy_done(self, stamp: IssuedWrite) -> View:
         return join([_of_copy(stamp), self.copy_read(stamp)])
 

@@ -90,6 +90,14 @@ class TimingOrder:
         """For those who wait only until it has read its source, in shared memory."""
         return NOTHING
 
+    def begin_fetch(self, thread: Thread, op: Op) -> Stamp:
+        """A cp.async of this thread begins."""
+        return thread.writer
+
+    def fetch_done(self, stamp: Stamp) -> View:
+        """For those who wait for it."""
+        return NOTHING
+
     def read_shared(self, block: Block, offset: int, nbytes: int, stamp: Stamp) -> bytes:
         """A copy reads its source."""
         return bytes(block.shared[1][offset : offset + nbytes])

@@ -63,6 +63,9 @@ def _mend(access: Access, piece: int, by: Access, others_piece: int) -> str:
     a, b = access.agent, by.agent
     if b.copies:
         return "wait for the copy (its mbarrier, or cp.async.bulk.wait_group) before the second"
+    if b.fetches:
+        own = a.writer == b.writer
+        return f"cp.async.wait_group, or wait_all{'' if own else ', then __syncthreads()'} between the two"
     (device, block, _), (other_device, other_block, _) = a.writer, b.writer
     scope = "sys" if device != other_device or block < 0 or other_block < 0 else "gpu"
     proxy = ", and fence.proxy.async before the copy" if a.copies else ""

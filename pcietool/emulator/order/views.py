@@ -28,6 +28,8 @@ class Agent:
     epoch: int = 1
     copies: bool = False
     """Is it a thread's bulk copies?"""
+    fetches: bool = False
+    """Is it a thread's cp.async?"""
 
     def contains(self, other: Agent, scope: int) -> bool:
         """Is the other inside this agent's scope? `scope`: one of ops.SCOPES."""

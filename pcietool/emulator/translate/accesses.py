@@ -22,10 +22,10 @@ WIDEST_ACCESS = 16
 SPACES = frozenset({"global", "shared", "shared::cta", "const", "local"})
 SEMANTICS = frozenset({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 CACHE_HINTS = frozenset(
-    {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L2::64B", "L2::128B", "L2::256B"}
+    {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L2::64B", "L2::128B", "L2::256B", "L2::cache_hint"}
     | {f"L1::{hint}" for hint in ("no_allocate", "evict_normal", "evict_unchanged", "evict_first", "evict_last")}
 )
-"""What no result depends on."""
+"""What no result depends on. The policy of a cache hint is the last operand."""
 VECTORS: Mapping[str, int] = {"v2": 2, "v4": 4, "v8": 8}
 RMW: Mapping[str, str] = {
     "add": "(old+b)&M",
@@ -294,9 +294,13 @@ def read_modify_write(t: Translation, i: Instruction) -> Iterator[str]:
     if i.type not in RMW_TYPES and (kind, i.type) != ("cas", "b16") and not (kind == "add" and i.type in FLOAT_SUMS):
         raise t.unknown(i, f"read-modify-write .{kind} of type .{i.type}")
     short = kind == "add" and "16" in i.type
-    t.allow(i, SPACES | SEMANTICS | SCOPES.keys() | VECTORS.keys() | {kind, i.type} | ({"noftz"} if short else set()))
+    t.allow(
+        i, SPACES | SEMANTICS | SCOPES.keys() | VECTORS.keys() | {kind, i.type, "L2::cache_hint", *["noftz"] * short}
+    )
     size = TYPE_BYTES[i.type]
     address, *operands = i.operands[1:] if returns else i.operands
+    if i.has("L2::cache_hint"):
+        operands.pop()
     if len(operands) != (2 if kind == "cas" else 1):
         raise t.unknown(i, "number of operands")
     if i.has(*VECTORS):

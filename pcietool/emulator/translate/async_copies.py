@@ -1,4 +1,4 @@
-"""Asynchronous copies as Python source: cp.async.bulk, its groups, and mbarrier.
+"""Asynchronous copies as Python source: cp.async.bulk, cp.async, their groups, and mbarrier.
 
 Every line is a request to the engine; must not decide when a copy is done.
 """
@@ -16,19 +16,24 @@ SHARED = frozenset({"shared", "shared::cta", "shared::cluster"})
 
 
 def copy(t: Translation, i: Instruction) -> Iterator[str]:
-    """cp.async.bulk between shared and global memory, without tensor maps."""
+    """cp.async, and cp.async.bulk between shared and global memory without tensor maps."""
     if i.has("reduce"):
         raise t.unknown(i, "cp.reduce, a copy that adds to what is there,")
-    if not i.has("async") or not i.has("bulk"):
+    if i.has("tensor"):
+        raise t.unknown(i, "tensor maps, which the driver makes,")
+    if i.has("async") and not i.has("bulk"):
+        yield from _fetch(t, i)
+        return
+    if not i.has("async"):
         raise t.unknown(i, f"copy .{'.'.join(i.modifiers)}")
     if i.has("commit_group", "wait_group"):
         yield from _group(t, i)
         return
-    t.allow(i, SHARED | {"async", "bulk", "global", "bulk_group", "mbarrier::complete_tx::bytes"})
+    t.allow(i, SHARED | {"async", "bulk", "global", "bulk_group", "mbarrier::complete_tx::bytes", "L2::cache_hint"})
     spaces = [m for m in i.modifiers if m in SHARED or m == "global"]
     stores = len(spaces) == 2 and spaces[0] == "global" and spaces[1] in SHARED and i.has("bulk_group")
     loads = len(spaces) == 2 and spaces[0] in SHARED and spaces[1] == "global" and not i.has("bulk_group")
-    if not (stores or loads) or len(i.operands) != (3 if stores else 4):
+    if not (stores or loads) or len(i.operands) - i.has("L2::cache_hint") != (3 if stores else 4):
         raise t.unknown(i, f"bulk copy .{'.'.join(i.modifiers)}")
     to, source = (
         t.address(i, operand, 32 if space in SHARED else 64)
@@ -37,6 +42,44 @@ def copy(t: Translation, i: Instruction) -> Iterator[str]:
     op = t.op(i, Code.BULK, kind="store" if stores else "load")
     barrier = "0" if stores else t.address(i, i.operands[3], 32)
     yield f"yield ({op}, {to}, {source}, {t.value(i, i.operands[2], 32)}, {barrier})"
+
+
+def _fetch(t: Translation, i: Instruction) -> Iterator[str]:
+    """cp.async of a few bytes, its commit_group, wait_group and wait_all, and its arrival at an mbarrier."""
+    if i.has("commit_group"):
+        t.allow(i, {"async", "commit_group"})
+        yield f"yield ({t.op(i, Code.BULK, kind='commit fetches')},)"
+    elif i.has("wait_group", "wait_all"):
+        t.allow(i, {"async", "wait_group", "wait_all"})
+        allowed = i.operands[0] if i.has("wait_group") and i.operands else None
+        if i.has("wait_group") and not isinstance(allowed, Immediate):
+            raise t.unknown(i, "number of groups")
+        number = allowed.value if isinstance(allowed, Immediate) else None
+        yield f"yield ({t.op(i, Code.BULK, kind='wait for fetches')}, {number})"
+    elif i.has("mbarrier"):
+        t.allow(i, {"async", "mbarrier", "arrive", "noinc", "shared", "shared::cta", "b64"})
+        op = t.op(i, Code.MBARRIER, kind="arrive when fetched", size=BYTES, strong=True, release=True, scope=0)
+        yield f"yield ({op}, {t.address(i, i.operands[0], 32)}, {int(i.has('noinc'))})"
+    else:
+        yield _fetching(t, i)
+
+
+def _fetching(t: Translation, i: Instruction) -> str:
+    hints = {m for m in i.modifiers if m.startswith("L2::")}
+    t.allow(i, {"async", "ca", "cg", "shared", "shared::cta", "global", *hints})
+    operands = i.operands[:-1] if "L2::cache_hint" in hints else i.operands
+    if len(operands) not in (3, 4) or not isinstance(operands[2], Immediate):
+        raise t.unknown(i, "number of operands")
+    size = operands[2].value
+    if size not in (4, 8, 16) or (i.has("cg") and size != 16):
+        raise t.unknown(i, f"size of {size} bytes")
+    ignored = len(operands) == 4 and t.is_predicate(operands[3])
+    if ignored:
+        given = f"(0 if {t.value(i, operands[3], 32)} else {size})"
+    else:
+        given = t.value(i, operands[3], 32) if len(operands) == 4 else str(size)
+    op = t.op(i, Code.BULK, kind="fetch", size=size)
+    return f"yield ({op}, {t.address(i, operands[0], 32)}, {t.address(i, operands[1])}, {given})"
 
 
 def _group(t: Translation, i: Instruction) -> Iterator[str]:

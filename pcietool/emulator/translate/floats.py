@@ -173,6 +173,27 @@ def divide(a: float, b: float) -> float:
     return math.copysign(math.inf, a) * math.copysign(1.0, b)
 
 
+def divide_approximately(a: float, b: float) -> float:
+    """Beyond 2^126 the reciprocal that it multiplies by is 0, as the PTX manual has it."""
+    if 2.0**126 < abs(b) < math.inf and not math.isnan(a):
+        return a * math.copysign(0.0, b)
+    return divide(a, b)
+
+
+def sine(a: float) -> float:
+    """Hardware's approximation may differ from it by 2^-20.5, and more outside of -pi to pi; so may the cosine's."""
+    return math.sin(a) if math.isfinite(a) else math.nan
+
+
+def cosine(a: float) -> float:
+    return math.cos(a) if math.isfinite(a) else math.nan
+
+
+def tanh(a: float) -> float:
+    """Hardware's approximation may differ from it by 2^-11 of the result."""
+    return math.tanh(a)
+
+
 def square_root(a: float) -> float:
     return math.sqrt(a) if a >= 0 else math.nan
 

@@ -246,6 +246,11 @@ def _pair(t: Translation, i: Instruction) -> str:
     return f"{t.destination(i)}, _"
 
 
+def cache_policy(t: Translation, i: Instruction) -> Iterator[str]:
+    """Nothing depends on it."""
+    yield f"{t.destination(i)} = 0"
+
+
 def prefetch(t: Translation, i: Instruction) -> Iterator[str]:
     """There are no caches to fill."""
     t.allow(i, {"global", "L1", "L2", "L2::evict_last", "L2::evict_normal"})

@@ -146,6 +146,11 @@ ALU: Mapping[str, str] = {
     "rsqrt.approx.f32": "float_bits(divide(1.0,square_root({fa})))",
     "ex2.approx.f32": "float_bits(power_of_two({fa}))",
     "lg2.approx.f32": "float_bits(logarithm({fa}))",
+    "div.approx.f32": "float_bits(divide_approximately({fa},{fb}))",
+    "div.full.f32": "float_bits(divide({fa},{fb}))",
+    "sin.approx.f32": "float_bits(sine({fa}))",
+    "cos.approx.f32": "float_bits(cosine({fa}))",
+    "tanh.approx.f32": "float_bits(tanh({fa}))",
     "min.{FLOAT}": "{F}(lesser({fa},{fb}))",
     "max.{FLOAT}": "{F}(greater({fa},{fb}))",
     "abs.{FLOAT}": "{a}&~{S}",
@@ -192,7 +197,10 @@ ALU: Mapping[str, str] = {
 }
 
 FLUSHING = frozenset(
-    {"add", "sub", "mul", "fma", "div", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "min", "max", "abs", "neg", "setp", "cvt"}
+    {
+        *("add", "sub", "mul", "fma", "div", "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos"),
+        *("min", "max", "abs", "neg", "setp", "cvt"),
+    }
 )
 """Opcodes whose forms of f32 there are with .ftz, too: subnormal operands and results are zeros of their sign."""
 PACKED = frozenset({"add", "sub", "mul", "fma", "min", "max"})
@@ -230,6 +238,7 @@ OTHERS: Mapping[str, Opcode] = {
     "cp":             Opcode(async_copies.copy,                Code.BULK,     True,  False, False, False, False),
     "mbarrier":       Opcode(async_copies.mbarrier,            Code.MBARRIER, True,  False, False, False, True),
     "griddepcontrol": Opcode(instructions.grid_dependency,     Code.GRID,     True,  False, False, False, True),
+    "createpolicy":   Opcode(instructions.cache_policy,        None,          True,  True,  True,  False, True),
     "prefetch":       Opcode(instructions.prefetch,            None,          True,  True,  False, False, True),
     "call":           Opcode(calls.call,                       None,          True,  False, False, False, True),
     "trap":           Opcode(instructions.trap,                None,          True,  False, False, False, True),

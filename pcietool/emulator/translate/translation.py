@@ -138,6 +138,10 @@ class Translation:
         """In bits."""
         return TYPE_BYTES[self.function.registers[name]] * 8
 
+    def is_predicate(self, operand: Operand) -> bool:
+        name = operand.register.name if isinstance(operand, Negated) else getattr(operand, "name", "")
+        return self.function.registers.get(name) == "pred"
+
     def destination(self, i: Instruction) -> str:
         first = i.operands[0]
         if isinstance(first, Register) and first.name not in SPECIAL_REGISTERS:

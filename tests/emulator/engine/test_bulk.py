@@ -156,7 +156,7 @@ def test_a_barrier_that_is_gone_is_no_barrier(emulated: EmulatedMachine) -> None
 @pytest.mark.parametrize(
     "form",
     [
-        "cp.async.ca.shared.global [space], [%a], 16;",
+        "cp.async.cg.shared.global [space], [%a], 8;",
         "cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [%b], [space], 16;",
         "mbarrier.pending_count.b64 %r1, %rd1;",
     ],

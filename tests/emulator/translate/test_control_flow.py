@@ -157,9 +157,9 @@ def test_an_endless_program_ends_as_an_error(emulated: EmulatedMachine, kind: st
 
 
 UNKNOWN = {
-    "instruction": ("tanh.approx.f32 %r1, %r2;", r"form tanh\.approx\.f32"),
+    "instruction": ("tanh.approx.f16 %r1, %r2;", r"form tanh\.approx\.f16"),
     "modifier of an instruction": ("add.sat.u32 %r1, %r2, %r3;", r"form add\.sat\.u32"),
-    "modifier of a load": ("ld.global.L2::cache_hint.u32 %r1, [%a], %rd1;", r"modifier \.L2::cache_hint"),
+    "modifier of a load": ("ld.global.unified.u32 %r1, [%a];", r"modifier \.unified"),
     "modifier of a store": ("st.async.weak.global.u32 [%a], %r1;", r"modifier \.async"),
     "read-modify-write": ("atom.global.min.noftz.f16x2 %r1, [%a], %r2;", r"f16x2"),
     "two operations at once": ("red.global.add.max.u32 [%a], %r2;", r"red \.global\.add\.max\.u32"),

@@ -18,6 +18,7 @@ COLUMNS = [column.name for column in fields(Opcode)]
 CONTROL = {"bra", "ret", "exit"}
 CASES_ELSEWHERE = {
     "prefetch",
+    "createpolicy",
     "trap",
     "call",
     "isspacep",

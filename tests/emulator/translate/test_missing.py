@@ -29,23 +29,23 @@ def test_calls_are_named_as_they_were_written(emulated: EmulatedMachine, what: s
 
 
 def test_all_that_is_unknown_is_named_at_once() -> None:
-    text = """tanh.approx.f32 %r1, %r2;
+    text = """tanh.approx.f16 %r1, %r2;
         cvt.rz.f32.u32 %r1, %r2;
-        tanh.approx.f32 %r3, %r4;
+        tanh.approx.f16 %r3, %r4;
         mov.u32 %r1, %nwarpid;
         @%p1 frob.u32 %r1, %r2;
         ret;"""
     with pytest.raises(PtxError) as error:
         ptx_program(text)
     message = str(error.value)
-    assert "instruction form tanh.approx.f32 in 'tanh.approx.f32 %r1, %r2'" in message
+    assert "instruction form tanh.approx.f16 in 'tanh.approx.f16 %r1, %r2'" in message
     assert "and 3 more in this kernel: cvt.rz.f32.u32, mov.u32, frob.u32; report them" in message
     assert "\n" not in message
 
 
 def test_a_call_comes_first_and_does_not_hide_the_rest() -> None:
-    text = "tanh.approx.f32 %r1, %r2; call.uni %rd1; cvta.local.u64 %rd1, %rd2; ret;"
-    with pytest.raises(PtxError, match=r"through a pointer .* and 1 more in this kernel: tanh\.approx\.f32; report"):
+    text = "tanh.approx.f16 %r1, %r2; call.uni %rd1; cvta.local.u64 %rd1, %rd2; ret;"
+    with pytest.raises(PtxError, match=r"through a pointer .* and 1 more in this kernel: tanh\.approx\.f16; report"):
         ptx_program(text)
 
 

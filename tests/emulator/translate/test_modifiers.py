@@ -7,8 +7,9 @@ import pytest
 from pcietool.emulator.ops import SCOPES, Code, Op
 from pcietool.emulator.translate.lower import Lowered, lower
 from pcietool.errors import PtxError
+from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.ptx.parser import parse
-from tests.emulator.emulated_programs import ptx_kernel
+from tests.emulator.emulated_programs import ptx_kernel, run_ptx
 
 REGISTERS = ".shared .align 16 .b8 space[64];"
 MEANING = ("code", "size", "count", "strong", "acquire", "release", "scope", "poll", "returns", "kind")
@@ -127,3 +128,11 @@ def test_an_access_without_semantics_is_weak(instruction: str) -> None:
 def test_an_operation_has_no_default(form: str) -> None:
     with pytest.raises(PtxError, match="does not know"):
         lowered(form)
+
+
+def test_a_cache_policy_changes_no_result(emulated: EmulatedMachine) -> None:
+    body = """createpolicy.fractional.L2::evict_first.b64 %rd9, 0f3F800000;
+        ld.global.L2::cache_hint.u32 %r1, [%a], %rd9; st.global.L2::cache_hint.u32 [%b], %r1, %rd9;
+        atom.relaxed.gpu.global.add.L2::cache_hint.u32 %r2, [%b], 5, %rd9;
+        red.relaxed.gpu.global.add.L2::cache_hint.u32 [%b], 6, %rd9; st.global.u32 [%b+4], %r2; ret;"""
+    assert run_ptx(emulated, body, (100,), 2).tolist() == [111, 100]
