@@ -124,6 +124,19 @@ def told(unordered: Sequence[UnorderedAccess]) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Printed:
+    """What one thread printed, by one call of printf."""
+
+    device: int
+    block: int
+    thread: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"GPU {self.device} block {self.block} thread {self.thread}: {self.text.rstrip()}"
+
+
+@dataclass(frozen=True)
 class Outcome:
     """How a round ended. `elapsed_ns[device]`: GPU time from its first launch's start to its last one's end."""
 
@@ -134,6 +147,9 @@ class Outcome:
     """GPU time of each copy stream, from its first step's start to its last one's end."""
     unordered: tuple[UnorderedAccess, ...] = ()
     """Only the emulator can tell, in timing order only of loads through the non-coherent path; empty elsewhere."""
+
+    printed: tuple[Printed, ...] = ()
+    """Emulated, in the order of time; a driver prints to the terminal itself."""
 
     @property
     def finished(self) -> bool:

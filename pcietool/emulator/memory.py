@@ -125,6 +125,13 @@ class Memory:
             f" {segment.nbytes} bytes long: {offset + nbytes - segment.nbytes} bytes beyond its end"
         )
 
+    def string(self, address: int) -> str:
+        """Up to the first zero; of what is no address, the address."""
+        segment = self.segments.get(address >> 32)
+        if segment is None:
+            return f"{address:#x}"
+        return bytes(segment.raw[address & OFFSET_MASK :]).partition(b"\0")[0].decode(errors="replace")
+
     def describe(self, address: int) -> str:
         """An address as a person reads it: allocation, offset, where it lives."""
         segment = self.segments.get(address >> 32)

@@ -17,6 +17,7 @@ from pcietool.contract.results import ProbeResult
 from pcietool.report.hang import print_missing
 
 MOST_FINDINGS = 4
+MOST_PRINTED = 12
 _STYLES = {"needed": "green", "redundant": "yellow"}
 _HEADINGS = ("is", "at", "weakened by", "seen in")
 
@@ -27,6 +28,7 @@ def print_scenarios(console: Console, results: Sequence[ProbeResult]) -> None:
             details = result.details
             console.print()
             console.print(Text(" · ".join(filter(None, (result.transport, details["about"]))), style="bold"))
+            _print_printed(console, details.get("printed", {}))
             _print_findings(console, details["findings"], details["lines"])
             _print_repair(console, details)
             _print_orderings(console, details.get("orderings", ()), details["lines"])
@@ -41,6 +43,15 @@ def _print_assumptions(console: Console, assumptions: Sequence[Mapping[str, Any]
         return
     lines = (f"{one['about']}: {one['value']} ({one['source']})" for one in assumptions)
     console.print(Text(f"assumed: {'; '.join(lines)}", style="dim"))
+
+
+def _print_printed(console: Console, printed: Mapping[str, Sequence[str]]) -> None:
+    for run, lines in printed.items():
+        console.print(Text(f"printed in {run}:", style="bold"))
+        for line in lines[:MOST_PRINTED]:
+            console.print(Text(f"  {line}"), soft_wrap=True)
+        if len(lines) > MOST_PRINTED:
+            console.print(Text(f"  and {len(lines) - MOST_PRINTED} more (--json has them)"))
 
 
 def _print_findings(console: Console, findings: Sequence[Mapping[str, Any]], lines: Mapping[str, str]) -> None:

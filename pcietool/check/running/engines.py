@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 
@@ -16,6 +16,7 @@ from pcietool.check.running.findings import Finding, Said
 from pcietool.check.running.play import Played, Stage
 from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described
+from pcietool.contract.outcomes import Printed
 from pcietool.emulator.engine.variants import MAX_EVENTS
 from pcietool.errors import EmulationError, EndlessError, PcietoolError, ScenarioError
 from pcietool.machines.base import Machine
@@ -69,6 +70,7 @@ def timed(
         stage.free()
     said.findings = _found("timing", played, sources)
     said.events = machine.engine.events - before
+    said.printed = played.printed
     said.elapsed_ns = played.elapsed_ns if played.finished else None
     return said
 
@@ -89,6 +91,7 @@ def in_random_orders(
     run = partial(_in_random_order, machine, described, sources, effort, edits or {})
     for came in in_order(lambda number: run(seeds[number]), len(seeds), effort.jobs):
         said.tries += 1
+        said.printed = came.printed if len(seeds) == 1 else []
         if came.refused:
             said.not_covered.append(came.refused)
             break
@@ -115,6 +118,7 @@ class _Came:
 
     findings: list[Finding]
     refused: str = ""
+    printed: list[Printed] = field(default_factory=list)
 
 
 def _in_random_order(
@@ -134,7 +138,7 @@ def _in_random_order(
         return _Came([], f"seed {seed} was still running after {count(effort.max_events)} events, and was ended")
     except EmulationError as error:
         return _Came([findings.crash("random", error, sources.as_written, seed)])
-    return _Came(_found("random", played, sources, seed))
+    return _Came(_found("random", played, sources, seed), printed=played.printed)
 
 
 def _found(engine: findings.Engine, played: Played, sources: Sources, seed: int | None = None) -> list[Finding]:

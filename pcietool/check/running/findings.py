@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pcietool.check.running.witness import Step, place, step
-from pcietool.contract.outcomes import EFFECTS, BlockedThread, Hang, UnorderedAccess, WaitRecord
+from pcietool.contract.outcomes import EFFECTS, BlockedThread, Hang, Printed, UnorderedAccess, WaitRecord
 from pcietool.errors import EmulationError
 
 Kind = Literal["CRASH", "HANG", "WRONG DATA", "RACE"]
@@ -56,6 +56,8 @@ class Said:
     """Fewer tries than were asked for: a proof by another engine stands all the same."""
     events: int = 0
     """What the emulator had to do."""
+    printed: list[Printed] = field(default_factory=list)
+    """Of the one run, where there is only one."""
     elapsed_ns: float | None = None
     """GPU time of one run, where the engine has a clock."""
 

@@ -16,7 +16,7 @@ from pcietool.check.expectations import Expectation, Wrong
 from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described, told
 from pcietool.check.world import Do, HostView, PlannedLaunch, Round, Step, Write
-from pcietool.contract.outcomes import Outcome
+from pcietool.contract.outcomes import Outcome, Printed
 from pcietool.errors import ScenarioError, UsageError
 from pcietool.machines.base import HOST, Argument, Buffer, Kernel, Launch, Machine, Program, on_device
 
@@ -35,6 +35,10 @@ class Played:
     @property
     def finished(self) -> bool:
         return all(outcome.finished for outcome in self.outcomes)
+
+    @property
+    def printed(self) -> list[Printed]:
+        return [one for outcome in self.outcomes for one in outcome.printed]
 
     @property
     def elapsed_ns(self) -> float:

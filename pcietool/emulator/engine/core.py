@@ -11,12 +11,14 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any, TypeAlias
 
+from pcietool.contract.outcomes import Printed
 from pcietool.emulator.engine.events import Event, EventQueue
 from pcietool.emulator.engine.threads import BLOCKED, Parked, Thread
 from pcietool.emulator.fabric.fabric import Fabric
 from pcietool.emulator.memory import Memory
 from pcietool.emulator.ops import Code, Stamp, Write
 from pcietool.emulator.order.timing_order import TimingOrder
+from pcietool.emulator.printing import MOST_LINES, printed
 from pcietool.errors import EmulationError
 
 GRANULE = 4
@@ -49,6 +51,8 @@ class Core(EventQueue):
         self.timer_step = int(gpu.timer_step_ns.value) or 1
         self.watched: dict[int, list[Parked]] = {}
         self.order = order(self)
+        self.prints: list[Printed] = []
+        """What was printed in the round."""
 
     # -- what generated code reads ----------------------------------------------------------------------------------
 
@@ -60,6 +64,16 @@ class Core(EventQueue):
 
     def sm_of(self, thread: Thread) -> int:
         return thread.block.sm
+
+    def printed(self, thread: Thread, text: int, at: int, local: memoryview | bytes) -> None:
+        """A thread calls printf, with arguments in its local memory."""
+        if len(self.prints) < MOST_LINES:
+            said = printed(self.memory.string(text), bytes(local[at:]), self.memory.string)
+            self.prints.append(Printed(thread.block.device.index, thread.block.index, thread.tid, said))
+
+    def taken_prints(self) -> tuple[Printed, ...]:
+        prints, self.prints = self.prints, []
+        return tuple(prints)
 
     # -- running threads --------------------------------------------------------------------------------------------
 

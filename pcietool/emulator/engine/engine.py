@@ -9,7 +9,7 @@ from typing import Any
 
 from pcietool.emulator.engine.atomics import Atomics
 from pcietool.emulator.engine.barriers import BarrierCore
-from pcietool.emulator.engine.bulk import Bulk
+from pcietool.emulator.engine.copies.bulk import Bulk
 from pcietool.emulator.engine.core import OrderMaker
 from pcietool.emulator.engine.loads import Loads
 from pcietool.emulator.engine.stores import Stores

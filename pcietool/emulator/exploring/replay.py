@@ -115,6 +115,9 @@ class Replay:
 
     cycles = globaltimer
 
+    def printed(self, thread: ExploredThread, text: int, at: int, local: memoryview | bytes) -> None:
+        """Not kept: states are come to many times."""
+
     def sm_of(self, thread: ExploredThread) -> int:
         return thread.block
 

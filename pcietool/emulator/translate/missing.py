@@ -28,7 +28,9 @@ def called(i: Instruction) -> str:
         return "calls through a pointer"
     mangled = re.match(r"_Z(\d+)", callee.name)
     name = callee.name[mangled.end() :][: int(mangled[1])] if mangled else callee.name
-    return LIBRARY.get(name, f"a call of the function {name}, which was not inlined (declare it __forceinline__),")
+    return LIBRARY.get(
+        name, f"a call of the function {name}, which this module does not have (define it in the same source),"
+    )
 
 
 def refusal(unknown: Sequence[tuple[Instruction, PtxError]]) -> PtxError:

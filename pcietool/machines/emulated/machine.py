@@ -281,6 +281,7 @@ class EmulatedMachine(Machine):
             tuple(agent.ended_ns - began for agent in agents),
             tuple(span.ended_ns - span.started_ns for span in copying),
             engine.order.unordered(),
+            engine.taken_prints(),
         )
 
     def explore(

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from pcietool.data import kernel_headers
 from pcietool.emulator.engine.variants import OrderName
+from pcietool.emulator.translate.inlining import inlined
 from pcietool.emulator.translate.lower import Lowered, lower
 from pcietool.errors import CompileError, PtxError
 from pcietool.machines.base import Kernel, Program
@@ -47,7 +48,7 @@ class LoweredKernels(Mapping[str, Lowered]):
                     " them away, or run on a GPU"
                 )
             in_place = self._order == "timing"
-            self._known[name] = lower(function, inline_weak=in_place, inline_shared=in_place)
+            self._known[name] = lower(inlined(function, self._module), inline_weak=in_place, inline_shared=in_place)
         return self._known[name]
 
     def __iter__(self) -> Iterator[str]:

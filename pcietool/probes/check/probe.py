@@ -108,6 +108,7 @@ class _Check:
                 dict.fromkeys([*verdict.not_covered, *(one.cut_short for one in said if one.cut_short)])
             ),
             "findings": [asdict(finding) for one in said for finding in one.findings],
+            "printed": {f"{one.engine} order, {one.size}": list(map(str, one.printed)) for one in said if one.printed},
             "assumptions": [asdict(one) for one in assumptions(self._machine, self._config.tear)],
         }
         ran = any(one.tries for one in said)  # else no variant would run either

@@ -168,7 +168,7 @@ UNKNOWN = {
     "fence": ("fence.proxy.alias;", r"modifier \.alias"),
     "vote": ("vote.all.pred %p1, %p2;", r"form vote\.all\.pred"),
     "number of operands": ("add.u32 %r1, %r2;", "number of operands"),
-    "call": ("call.uni module_function;", r"the function module_function, .*__forceinline__"),
+    "call": ("call.uni function_of_others;", r"the function function_of_others, which this module does not have"),
     "call through a pointer": ("call.uni %rd1;", "through a pointer"),
     "operand": ("mov.u64 %rd1, module_function;", "module_function, a function,"),
     "special register": ("mov.u32 %r1, %cluster_ctarank;", "cluster_ctarank"),
@@ -199,7 +199,9 @@ UNKNOWN = {
 def test_what_the_emulator_does_not_know_is_an_error_at_load(what: str) -> None:
     text, named = UNKNOWN[what]
     ptx = ptx_kernel(f"mov.u32 %r1, 0;\n{text}\nret;", registers=".local .b32 own;").replace(
-        ".visible", ".const .b32 constants = 5;\n.global .b32 variable;\n.func module_function() { ret; }\n.visible"
+        ".visible",
+        ".const .b32 constants = 5;\n.global .b32 variable;\n.func module_function() { ret; }\n"
+        ".extern .func function_of_others();\n.visible",
     )
     with pytest.raises(PtxError, match=named) as error:
         EmulatedProgram("test.ptx", {}, ptx)

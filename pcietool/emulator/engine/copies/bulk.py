@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from pcietool.emulator import mbarriers
+from pcietool.emulator.engine.copies.fetches import Fetches
 from pcietool.emulator.engine.core import Core
-from pcietool.emulator.engine.fetches import Fetches
 from pcietool.emulator.engine.threads import BLOCKED, Block, Group, MBarrier, Thread
 from pcietool.emulator.memory import Place
 from pcietool.emulator.ops import Op, Stamp
