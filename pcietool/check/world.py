@@ -291,6 +291,3 @@ def _check_passed(given: Sequence[Passed]) -> None:
             )
         if not isinstance(one, int | float | bytes | np.generic | np.ndarray | Array | Piece | Pointers | Struct):
             raise ScenarioError(f"launch: argument {position} is a {type(one).__name__}, which no kernel takes")
-
-
-Sizes = Mapping[str, object]

@@ -120,7 +120,6 @@ class _Buffering:
         self._nearness = threads.nearness
         self._dependence: dict[int, Dependence] = {}
         self._events = self._found()
-        self._event_of = {id(state): event for event in self._events for state in event.states}
         self._steps = 0
 
     def is_possible(self) -> bool:

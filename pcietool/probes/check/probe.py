@@ -104,9 +104,7 @@ class _Check:
         result.details = {
             "verdict": verdict.word,
             "about": self._scenario.about,
-            "not_covered": list(
-                dict.fromkeys([*verdict.not_covered, *(one.cut_short for one in said if one.cut_short)])
-            ),
+            "not_covered": _not_covered(verdict, said),
             "findings": [asdict(finding) for one in said for finding in one.findings],
             "printed": {f"{one.engine} order, {one.size}": list(map(str, one.printed)) for one in said if one.printed},
             "assumptions": [asdict(one) for one in assumptions(self._machine, self._config.tear)],
