@@ -45,6 +45,7 @@ class Covered:
         """Does a test pass without any change? Of those that have failed with one."""
         self._broken: set[str] = set()
         self._now: dict[tuple[str, str], dict[int, int]] = {}
+        self._on_import: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self._tests: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         """Of file and line."""
 
@@ -58,7 +59,10 @@ class Covered:
             self._read(json.loads(self._kept(file).read_text(encoding="utf-8")))
 
     def of(self, file: str, lines: Iterable[int]) -> set[str]:
-        return set().union(*(self._tests[file].get(line, ()) for line in lines)) - self._broken
+        """Where no test does, but what imports a file of tests, all of those."""
+        during = self._tests[file], self._on_import[file]
+        found = (set().union(*(tests.get(line, ()) for line in lines)) - self._broken for tests in during)
+        return next(filter(None, found), set())
 
     def anywhere(self, file: str) -> set[str]:
         """The tests that execute any line of it."""
@@ -105,6 +109,9 @@ class Covered:
             for line, tests in lines.items():
                 if now := moved.get(int(line)):
                     self._tests[file][now].update(names[n] for n in tests)
+            for line in known["on_import"].get(file, ()):
+                if now := moved.get(line):
+                    self._on_import[file][now].update(names)
 
     def _moved(self, file: str, digest: str) -> dict[int, int]:
         """Where the lines of a file are now, which was a text of that name when it was watched."""

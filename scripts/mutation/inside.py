@@ -6,6 +6,7 @@ only the tests named there, in that order, each with a limit of CPU time. Must n
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import resource
@@ -33,8 +34,9 @@ def cpu_s() -> float:
 
 
 class Watch:
-    """Writes {"tests": {id: CPU seconds}, "lines": {file: {line: [index of a test]}}} of the tests that passed. What a
-    fixture of a module or a session executes belongs to all of them."""
+    """Writes {"tests": {id: CPU seconds}, "lines": {file: {line: [index of a test]}}, "on_import": {file: [line]}} of
+    the tests that passed, and of the lines in functions. What a fixture of a module or a session executes belongs to
+    all of them."""
 
     def __init__(self, target: Path) -> None:
         self.target = target
@@ -75,14 +77,23 @@ class Watch:
         tests = [test for test in self.cpu if test not in self.failed]
         index = {test: [n] for n, test in enumerate(tests)} | {"all": list(range(len(tests)))}
         lines: dict[str, dict[int, list[int]]] = {}
+        on_import: dict[str, list[int]] = {}
         for file in data.measured_files():
+            name = str(Path(file).relative_to(ROOT))
+            in_functions = lines_of_functions(Path(file).read_text(encoding="utf-8"))
             found: dict[int, set[int]] = defaultdict(set)
             for line, contexts in data.contexts_by_lineno(file).items():
                 found[line].update(*(index.get(context, []) for context in contexts))
-            lines[str(Path(file).relative_to(ROOT))] = {line: sorted(who) for line, who in found.items() if who}
-        lines = {file: known for file, known in lines.items() if known}
-        written = {"tests": {test: self.cpu[test] for test in tests}, "lines": lines}
+                if "import" in contexts and line in in_functions:
+                    on_import.setdefault(name, []).append(line)
+            lines[name] = {line: sorted(who) for line, who in found.items() if who}
+        written = {"tests": {test: self.cpu[test] for test in tests}, "lines": lines, "on_import": on_import}
         self.target.write_text(json.dumps(written), encoding="utf-8")
+
+
+def lines_of_functions(text: str) -> set[int]:
+    functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef))
+    return {line for one in functions for line in range(one.body[0].lineno, (one.end_lineno or 0) + 1)}
 
 
 class TranslatesAgain:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from scripts.mutation.copied import copied, environment
@@ -82,20 +83,23 @@ class Workplace:
         return self.covered.sound[by]
 
     def tests(self, mutant: Mutant) -> tuple[list[str], int]:
-        """Those to run, file by file; and how many more the budget does not allow."""
+        """Those to run, file by file, nearest first; and how many more the budget does not allow. Files take turns to
+        give their cheapest test, since those of one file often see the same."""
         covered = self.covered
         known = covered.of(mutant.file, mutant.statement) if mutant.statement else covered.anywhere(mutant.file)
         by_file: dict[str, list[str]] = {}
-        for test in sorted(known, key=lambda test: covered.cpu_s[test]):
+        for test in sorted(known, key=lambda test: (covered.cpu_s[test], test)):
             by_file.setdefault(test.partition("::")[0], []).append(test)
-        chosen: list[str] = []
+        files = sorted(by_file, key=lambda file: (-near(file, mutant.file), covered.cpu_s[by_file[file][0]]))
+        chosen: dict[str, list[str]] = {file: [] for file in files}
         left_s = self.budget_s
-        for file in sorted(by_file, key=lambda file: (-near(file, mutant.file), covered.cpu_s[by_file[file][0]])):
-            for test in by_file[file]:
-                if covered.cpu_s[test] <= left_s:
+        for turn in zip_longest(*(by_file[file] for file in files)):
+            for file, test in zip(files, turn, strict=True):
+                if test is not None and covered.cpu_s[test] <= left_s:
                     left_s -= covered.cpu_s[test]
-                    chosen.append(test)
-        return chosen, len(known) - len(chosen)
+                    chosen[file].append(test)
+        all_chosen = [test for tests in chosen.values() for test in tests]
+        return all_chosen, len(known) - len(all_chosen)
 
     def failure(self, tests: Sequence[str]) -> str:
         """The test that fails, or in which the process dies; "" if none does."""
