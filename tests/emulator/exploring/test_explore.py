@@ -202,6 +202,14 @@ def test_what_cannot_be_explored_is_an_error_that_names_the_instruction(
     assert "PTX line" in str(raised.value)
 
 
+def test_a_trap_that_nothing_reaches_is_explored(two_gpus: EmulatedMachine) -> None:
+    word = two_gpus.alloc(on_device(0), 4, "word")
+    text = "ld.global.u32 %r1, [%a]; setp.ne.u32 %p1, %r1, 0; @%p1 bra NO; st.global.u32 [%a+0], 7; ret; NO: trap;"
+    kernel = ptx_program(text, parameters=("u64",)).kernel("k")
+    found = two_gpus.explore([Launch(0, kernel, 1, 1, (word,))], [(word, np.uint32, 1)])
+    assert (set(found.outcomes), found.complete) == ({(7,)}, True)
+
+
 def test_launches_of_one_gpu_run_one_after_the_other(two_gpus: EmulatedMachine) -> None:
     word, seen = (two_gpus.alloc(on_device(0), 4, name) for name in ("word", "seen"))
     store = ptx_program("st.global.u32 [%a], 7; ret;").kernel("k")

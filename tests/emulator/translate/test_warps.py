@@ -7,7 +7,8 @@ import pytest
 
 from pcietool.emulator.translate.instructions import BARRIER_VOTES, MATCHES, REDUCTIONS, SHUFFLES
 from pcietool.machines.base import Buffer, Machine, Program
-from tests.emulator.emulated_programs import run
+from pcietool.machines.emulated.machine import EmulatedMachine
+from tests.emulator.emulated_programs import run, run_ptx
 from tests.emulator.translate.instruction_cases import HEAD, Case, read_cases
 
 VOTE = """
@@ -181,3 +182,19 @@ def test_one_lane_is_elected(machine: Machine, buffers: list[Buffer]) -> None:
     lanes, chosen = buffers[1].read(np.uint64, 64).reshape(2, 32)[:, 3:].tolist()
     assert len(set(lanes)) == 1
     assert chosen == [int(lane == lanes[0]) for lane in range(3, 32)]
+
+
+EXIT = """
+mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, {lane}; @%p1 ret;
+shl.b32 %r3, 1, %r1; and.b32 %r4, %r3, {mask}; setp.eq.u32 %p2, %r4, 0; @%p2 ret;
+bar.warp.sync {mask}; mul.lo.u32 %r5, %r1, 4; cvt.u64.u32 %rd1, %r5; add.u64 %rd2, %b, %rd1;
+st.global.u32 [%rd2], 1; ret;
+"""
+
+
+@pytest.mark.parametrize(
+    ("lane", "mask"), [(0, 0xFFFFFFFF), (31, 0xFFFFFFFF), (1, 0b11), (0, 0b11), (2, 0b1100), (31, 0x80000001)]
+)
+def test_lanes_that_have_ended_are_not_waited_for(emulated: EmulatedMachine, lane: int, mask: int) -> None:
+    seen = run_ptx(emulated, EXIT.format(lane=lane, mask=mask), outputs=32, block=32)
+    assert list(seen) == [int(n != lane and bool(mask >> n & 1)) for n in range(32)]
