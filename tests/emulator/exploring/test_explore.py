@@ -202,6 +202,20 @@ def test_what_cannot_be_explored_is_an_error_that_names_the_instruction(
     assert "PTX line" in str(raised.value)
 
 
+def test_reads_of_one_word_need_no_more_states_than_reads_of_two(two_gpus: EmulatedMachine) -> None:
+    """Nobody writes it: in which order they read says nothing."""
+    words = two_gpus.alloc(on_device(0), 256, "words")
+    shift = "mov.u32 %r1, %tid.x; mul.wide.u32 %rd1, %r1, {apart}; add.u64 %rd1, %a, %rd1;"
+    reads = "ld.relaxed.gpu.global.u32 %r2, [%rd1]; ld.relaxed.gpu.global.u32 %r3, [%rd1+64]; ret;"
+    states = []
+    for apart in (0, 4):
+        kernel = ptx_program(shift.format(apart=apart) + reads, parameters=("u64",)).kernel("k")
+        found = two_gpus.explore([Launch(0, kernel, 1, 2, (words,))])
+        assert found.complete
+        states.append(found.states)
+    assert states[0] == states[1]
+
+
 def test_a_trap_that_nothing_reaches_is_explored(two_gpus: EmulatedMachine) -> None:
     word = two_gpus.alloc(on_device(0), 4, "word")
     text = "ld.global.u32 %r1, [%a]; setp.ne.u32 %p1, %r1, 0; @%p1 bra NO; st.global.u32 [%a+0], 7; ret; NO: trap;"

@@ -314,3 +314,23 @@ def test_what_asks_several_times_is_not_explored(instruction: str) -> None:
     program = ptx_program(f"mov.u32 %r1, 0; mov.u32 %r2, 0; {instruction}, [%a]{values}; ret;", "random")
     with pytest.raises(PtxError, match=" here in "):
         program.explored("k")
+
+
+@pytest.mark.parametrize(
+    ("offset", "width", "beyond"),
+    [(16, 64, 0), (24, 64, 8), (20, 32, 0), (24, 32, 4), (22, 16, 0), (23, 8, 0), (24, 8, 1)],
+)
+def test_a_generic_access_ends_where_shared_memory_does(
+    emulated: EmulatedMachine, offset: int, width: int, beyond: int
+) -> None:
+    """Of 24 bytes, by an address that says only at run time where it leads."""
+    register = "%rd3" if width == 64 else "%r3"
+    body = f"mov.u64 %rd1, own; cvta.shared.u64 %rd2, %rd1; st.u{width} [%rd2+{offset}], {register}; ret;"
+    shared = ".shared .align 16 .b8 own[24];"
+    if not beyond:
+        run_ptx(emulated, body, registers=shared)
+        return
+    with pytest.raises(
+        EmulationError, match=f"at offset {offset} of shared memory, {beyond} bytes beyond its end at 24"
+    ):
+        run_ptx(emulated, body, registers=shared)

@@ -222,3 +222,12 @@ def test_sizes_are_a_range_or_a_list() -> None:
     assert CompareConfig().all_sizes("cuda") == [4 << 2 * step for step in range(10)][:10]
     assert CompareConfig(sizes=(8192, 4)).all_sizes("cuda") == [4, 8192]
     assert CompareConfig(min_bytes=1024).all_sizes("emulated") == [1024]
+
+
+def test_the_crossover_reads_as_a_sentence() -> None:
+    rows = [
+        {"contender": "nccl", "mode": "graph", "crossover_bytes": 4096},
+        {"contender": "torch", "mode": "launched", "crossover_bytes": None},
+    ]
+    said = "theirs is faster: nccl graph: from 4096 bytes on; torch launched: never up to the largest size"
+    assert compare._crossover_text(rows) == said

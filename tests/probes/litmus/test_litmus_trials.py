@@ -19,8 +19,9 @@ from pcietool.machines import open_machine
 from pcietool.machines.base import HOST, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.litmus.config import TrialsConfig
-from pcietool.probes.litmus.machine import histogram, homes
+from pcietool.probes.litmus.machine import Crowd, histogram, homes
 from pcietool.probes.litmus.trials import judged, run, summary
+from pcietool.protocol.slots import SLOT_STRIDE
 from tests.listening import Listener
 
 NATIVE, NOT_NATIVE = "h200-nvlink2", "pcie5-switch4"
@@ -258,3 +259,15 @@ def test_a_wrong_expectation_fails_whatever_is_seen() -> None:
 def test_a_vector_is_seen_torn_where_that_is_asked_for(tear: bool) -> None:
     (row,) = trials_of("vector-data-and-flag-gpus", trials=1024, tear=tear).rows
     assert bool(row["seen"]) == tear
+
+
+@pytest.mark.parametrize(("backend", "trials"), [("emulated", 256), ("cuda", 65_536)])
+def test_a_launch_has_as_many_trials_as_usual_where_its_words_fit(
+    emulated: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, backend: str, trials: int
+) -> None:
+    """256 MiB of words, each on a line of its own, and never none."""
+    monkeypatch.setattr(emulated, "backend", backend)
+    test = packaged("mp")
+    assert Crowd.of(emulated, test).trials == trials
+    many = replace(test, locations=tuple(f"x{n}" for n in range(2**14)))
+    assert Crowd.of(emulated, many).trials == min(trials, 2**28 // (SLOT_STRIDE * 2**14))

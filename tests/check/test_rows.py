@@ -1,0 +1,25 @@
+"""What a result's rows say of an engine, and which file is asked about."""
+
+from pathlib import Path
+
+import pytest
+
+from pcietool.check.running.findings import Said
+from pcietool.errors import UsageError
+from pcietool.probes.check.config import CheckConfig
+from pcietool.probes.check.probe import _row
+
+
+@pytest.mark.parametrize(("elapsed_ns", "elapsed_us"), [(5000.0, 5.0), (250.0, 0.25), (None, None)])
+def test_a_row_has_the_gpus_time_in_us(elapsed_ns: float | None, elapsed_us: float | None) -> None:
+    row = _row(Said("timing", "2 ranks", tries=3, elapsed_ns=elapsed_ns))
+    assert (row["elapsed_us"], row["tries"], row["findings"]) == (elapsed_us, 3, 0)
+
+
+def test_only_python_is_a_file_of_scenarios(tmp_path: Path) -> None:
+    kernel, scenario = tmp_path / "kernel.cu", tmp_path / "check_kernel.py"
+    for path in (kernel, scenario):
+        path.write_text("")
+    assert CheckConfig(file=str(scenario)).file == str(scenario)
+    with pytest.raises(UsageError, match="a scenario file is Python"):
+        CheckConfig(file=str(kernel))
