@@ -216,6 +216,18 @@ def test_reads_of_one_word_need_no_more_states_than_reads_of_two(two_gpus: Emula
     assert states[0] == states[1]
 
 
+@pytest.mark.parametrize("writer", [0, 1])
+def test_a_block_barrier_orders_nothing_in_another_block(two_gpus: EmulatedMachine, writer: int) -> None:
+    word, seen = (two_gpus.alloc(on_device(0), 4, name) for name in ("word", "seen"))
+    text = (
+        f"mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, {writer}; @%p1 bra READ;"
+        " bar.sync 0; st.relaxed.gpu.global.u32 [%a], 1; ret;"
+        " READ: ld.relaxed.gpu.global.u32 %r2, [%a]; st.global.u32 [%b], %r2; ret;"
+    )
+    launch = Launch(0, ptx_program(text).kernel("k"), 2, 1, (word, seen))
+    assert set(two_gpus.explore([launch], [(seen, np.uint32, 1)]).outcomes) == {(0,), (1,)}
+
+
 def test_a_trap_that_nothing_reaches_is_explored(two_gpus: EmulatedMachine) -> None:
     word = two_gpus.alloc(on_device(0), 4, "word")
     text = "ld.global.u32 %r1, [%a]; setp.ne.u32 %p1, %r1, 0; @%p1 bra NO; st.global.u32 [%a+0], 7; ret; NO: trap;"

@@ -6,7 +6,7 @@ import pytest
 
 from pcietool.contenders.catalog import CONTENDERS, Contender
 from pcietool.contenders.player import Measurement
-from pcietool.contract.results import ProbeResult, Status
+from pcietool.contract.results import ProbeResult, Row, Status
 from pcietool.errors import UsageError
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.world import World
@@ -225,7 +225,7 @@ def test_sizes_are_a_range_or_a_list() -> None:
 
 
 def test_the_crossover_reads_as_a_sentence() -> None:
-    rows = [
+    rows: list[Row] = [
         {"contender": "nccl", "mode": "graph", "crossover_bytes": 4096},
         {"contender": "torch", "mode": "launched", "crossover_bytes": None},
     ]

@@ -20,7 +20,7 @@ from pcietool.machines.base import HOST, on_device
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.litmus.config import TrialsConfig
 from pcietool.probes.litmus.machine import Crowd, histogram, homes
-from pcietool.probes.litmus.trials import judged, run, summary
+from pcietool.probes.litmus.trials import _times, judged, run, summary
 from pcietool.protocol.slots import SLOT_STRIDE
 from tests.listening import Listener
 
@@ -267,7 +267,11 @@ def test_a_launch_has_as_many_trials_as_usual_where_its_words_fit(
 ) -> None:
     """256 MiB of words, each on a line of its own, and never none."""
     monkeypatch.setattr(emulated, "backend", backend)
-    test = packaged("mp")
+    test = packaged("mp-acquire-elsewhere-gpus")
     assert Crowd.of(emulated, test).trials == trials
     many = replace(test, locations=tuple(f"x{n}" for n in range(2**14)))
     assert Crowd.of(emulated, many).trials == min(trials, 2**28 // (SLOT_STRIDE * 2**14))
+
+
+def test_how_often_is_said_in_words() -> None:
+    assert [_times(number) for number in (0, 1, 2, 1000)] == ["0 times", "once", "2 times", "1,000 times"]
