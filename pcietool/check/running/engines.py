@@ -16,6 +16,7 @@ from pcietool.check.running.findings import Finding, Said
 from pcietool.check.running.play import Played, Stage
 from pcietool.check.running.sources import Built, Sources
 from pcietool.check.scenario import Described
+from pcietool.check.world import Round
 from pcietool.contract.outcomes import Printed
 from pcietool.emulator.engine.variants import MAX_EVENTS
 from pcietool.errors import EmulationError, EndlessError, PcietoolError, ScenarioError
@@ -171,6 +172,9 @@ def on_gpus(
 ) -> tuple[Said, list[float]]:
     """So many runs on real GPUs, and the GPU time of each, in ns; none after a hang."""
     said = Said("cuda", described.size.label)
+    graphs = any(isinstance(step, Round) and step.graph for step in described.steps)
+    if graphs and described.size.ranks > len(machine.devices):
+        said.not_covered.append("graphs: ranks that share a GPU have none, their launches were made one by one")
     stage = Stage(machine, described, sources)
     times: list[float] = []
     try:

@@ -19,6 +19,7 @@ from pcietool.check.world import Do, HostView, PlannedLaunch, Round, Step, Write
 from pcietool.contract.outcomes import Outcome, Printed
 from pcietool.errors import ScenarioError, UsageError
 from pcietool.machines.base import HOST, Argument, Buffer, Kernel, Launch, Machine, Program, on_device
+from pcietool.machines.graph import Graph
 
 STREAMS = 16
 """Of a rank, where several share a GPU."""
@@ -60,6 +61,8 @@ class Stage:
         self._programs: dict[Built, Program] = {}
         self._kernels: dict[object, Kernel] = {}
         self._tables: dict[tuple[Array, int], Buffer] = {}
+        self._graphs: dict[Round, Graph] = {}
+        """Each recorded once; of one stream a GPU, so that ranks that share one have none."""
         if machine.backend == "emulated" and described.size.ranks > len(machine.devices):
             have = len(machine.devices)
             raise ScenarioError(
@@ -194,6 +197,10 @@ class Stage:
     def _run(self, step: Round, deadline_s: float) -> Outcome:
         launches = self.launches(step)
         try:
+            if step.graph and not any(one.stream for one in launches):
+                if step not in self._graphs:
+                    self._graphs[step] = self.machine.graph(launches)
+                return self._graphs[step].run(deadline_s)
             return self.machine.run(launches, deadline_s)
         except UsageError as error:
             text, places = str(error), ", ".join(dict.fromkeys(one.place for one in step.launches))

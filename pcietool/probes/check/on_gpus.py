@@ -37,6 +37,7 @@ def of_scenario(machine: Machine, scenario: Scenario, config: CheckConfig, obser
     observer.begin(result)
     capability = machine.devices[0].compute_capability
     findings: list[Finding] = []
+    not_covered: list[str] = []
     for size in scenario.sizes():
         described = scenario.described(size)
         sources = Sources(described, capability)
@@ -44,10 +45,11 @@ def of_scenario(machine: Machine, scenario: Scenario, config: CheckConfig, obser
         said, times = on_gpus(machine, described, sources, config.runs, config.timeout_s)
         result.rows.append(_row(said, times))
         findings += said.findings
+        not_covered += said.not_covered
     result.details = {
         "verdict": "NOT PROVED",
         "about": scenario.about,
-        "not_covered": [NO_PROOF],
+        "not_covered": [NO_PROOF, *dict.fromkeys(not_covered)],
         "findings": [asdict(one) for one in findings],
         "assumptions": [],
         "lines": {},
@@ -79,7 +81,7 @@ def _row(said: Said, times: Sequence[float]) -> Row:
         "elapsed_us": float(np.median(times)) / 1e3 if times else None,
         "elapsed_us_p95": float(np.percentile(times, 95)) / 1e3 if times else None,
         "findings": len(said.findings),
-        "not_covered": [],
+        "not_covered": list(said.not_covered),
     }
 
 
