@@ -15,6 +15,7 @@ from pcietool.check.running import findings
 from pcietool.check.running.findings import Finding, Said
 from pcietool.check.running.play import Played, Stage
 from pcietool.check.running.sources import Built, Sources
+from pcietool.check.running.traffic import Traffic
 from pcietool.check.scenario import Described
 from pcietool.check.world import Round
 from pcietool.contract.outcomes import Printed
@@ -170,7 +171,8 @@ def tried(said: Said) -> str:
 def on_gpus(
     machine: Machine, described: Described, sources: Sources, runs: int, deadline_s: float
 ) -> tuple[Said, list[float]]:
-    """So many runs on real GPUs, and the GPU time of each, in ns; none after a hang."""
+    """So many runs on real GPUs, in every second one with traffic, and the GPU time of the others, in ns; none after a
+    hang."""
     said = Said("cuda", described.size.label)
     graphs = any(isinstance(step, Round) and step.graph for step in described.steps)
     if graphs and described.size.ranks > len(machine.devices):
@@ -178,15 +180,17 @@ def on_gpus(
     stage = Stage(machine, described, sources)
     times: list[float] = []
     try:
-        for number in range(runs):
-            if number:
-                stage.begin_again()
-            played = stage.play(deadline_s)
-            said.tries += 1
-            said.findings += _found("cuda", played, sources)
-            if not played.finished:
-                return said, times
-            times.append(played.elapsed_ns)
+        with Traffic(machine) as traffic:
+            for number in range(runs):
+                if number:
+                    stage.begin_again()
+                busy = number % 2 == 1
+                played = stage.play(deadline_s, traffic.streams if busy else ())
+                said.tries += 1
+                said.findings += _found("cuda", played, sources)
+                if not played.finished:
+                    break
+                times += [] if busy else [played.elapsed_ns]
     finally:
         stage.free()
     return said, times

@@ -5,7 +5,7 @@ The machine decides the order of memory. Must not judge more than expectations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -18,7 +18,7 @@ from pcietool.check.scenario import Described, told
 from pcietool.check.world import Do, HostView, PlannedLaunch, Round, Step, Write
 from pcietool.contract.outcomes import Outcome, Printed
 from pcietool.errors import ScenarioError, UsageError
-from pcietool.machines.base import HOST, Argument, Buffer, Kernel, Launch, Machine, Program, on_device
+from pcietool.machines.base import HOST, Argument, Buffer, CopyStream, Kernel, Launch, Machine, Program, on_device
 from pcietool.machines.graph import Graph
 
 STREAMS = 16
@@ -177,13 +177,13 @@ class Stage:
 
     # -- what happens -----------------------------------------------------------------------------------------------
 
-    def play(self, deadline_s: float) -> Played:
-        """All steps, until a round hangs."""
+    def play(self, deadline_s: float, traffic: Sequence[CopyStream] = ()) -> Played:
+        """All steps, until a round hangs; `traffic` beside each round that is no graph's."""
         outcomes: list[Outcome] = []
         wrong: list[Wrong] = []
         for step in self.described.steps:
             if isinstance(step, Round):
-                outcomes.append(self._run(step, deadline_s))
+                outcomes.append(self._run(step, deadline_s, traffic))
                 if not outcomes[-1].finished:
                     break
             else:
@@ -194,14 +194,14 @@ class Stage:
         """Does all that is expected hold although no kernel runs?"""
         return not any(self.host(step) for step in self.described.steps if not isinstance(step, Round))
 
-    def _run(self, step: Round, deadline_s: float) -> Outcome:
+    def _run(self, step: Round, deadline_s: float, traffic: Sequence[CopyStream]) -> Outcome:
         launches = self.launches(step)
         try:
             if step.graph and not any(one.stream for one in launches):
                 if step not in self._graphs:
                     self._graphs[step] = self.machine.graph(launches)
                 return self._graphs[step].run(deadline_s)
-            return self.machine.run(launches, deadline_s)
+            return self.machine.run(launches, deadline_s, copy_streams=traffic)
         except UsageError as error:
             text, places = str(error), ", ".join(dict.fromkeys(one.place for one in step.launches))
             for one in step.launches:

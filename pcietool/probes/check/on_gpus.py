@@ -16,6 +16,7 @@ from pcietool.check.running.engines import on_gpus, tried
 from pcietool.check.running.findings import Finding, Said, worst
 from pcietool.check.running.play import Stage
 from pcietool.check.running.sources import Built, Sources
+from pcietool.check.running.traffic import Traffic
 from pcietool.check.scenario import Described, Scenario, Size
 from pcietool.contract.results import Observer, ProbeResult, Row, Status
 from pcietool.machines.base import Machine
@@ -23,8 +24,9 @@ from pcietool.probes.check.config import CheckConfig
 
 NAME = "check"
 METHOD = (
-    "every run from the same memory; time: of all rounds, each by its slowest GPU, from CUDA events; ranks beyond the"
-    " GPUs there are share one, in streams of their own"
+    "every run from the same memory, every second one beside copies that keep the links busy; time: of the others, all"
+    " rounds, each by its slowest GPU, from CUDA events; ranks beyond the GPUs there are share one, in streams of their"
+    " own"
 )
 NO_PROOF = "hardware shows what happens, not what may happen: run it emulated for a proof"
 FREE = ("without the block barrier", "without the warp barrier")
@@ -132,16 +134,18 @@ class _Turns:
         stages = [Stage(self.machine, self.described, self.sources, each) for each in (None, edits)]
         wrong, ratios = 0, []
         try:
-            for _ in range(config.runs):
-                times = []
-                for stage in stages:
-                    stage.begin_again()
-                    played = stage.play(config.timeout_s)
-                    times.append(played.elapsed_ns)
-                wrong += bool(played.wrong) or not played.finished
-                if not played.finished:
-                    break
-                ratios.append(times[1] / times[0])
+            with Traffic(self.machine) as traffic:
+                for number in range(config.runs):
+                    busy = number % 2 == 1
+                    times = []
+                    for stage in stages:
+                        stage.begin_again()
+                        played = stage.play(config.timeout_s, traffic.streams if busy else ())
+                        times.append(played.elapsed_ns)
+                    wrong += bool(played.wrong) or not played.finished
+                    if not played.finished:
+                        break
+                    ratios += [] if busy else [times[1] / times[0]]
         finally:
             for stage in stages:
                 stage.free()
