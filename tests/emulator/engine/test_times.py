@@ -1,5 +1,7 @@
 """Times that follow from the figures of the fabric, by arithmetic."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,24 @@ def test_a_port_is_shared_by_what_leaves_or_enters_it_and_by_nobody_else() -> No
     arrives = fabric().routes[1, 2].write(0.0, 64, coalesced=True)
     assert busy.routes[1, 2].write(0.0, 64, coalesced=True) > 10 * arrives
     assert busy.routes[2, 0].write(0.0, 64, coalesced=True) == pytest.approx(arrives, rel=0.2)
+
+
+def test_an_atomic_that_returns_takes_a_round_trip_to_the_l2(emulated: EmulatedMachine) -> None:
+    atomic = "atom.relaxed.gpu.global.add.u32 %r1, [%a], %r1; "
+    round_trip_ns = emulated.spec.gpu.l2_round_trip_ns.value
+    times_ns = [elapsed_ns(emulated, f"{atomic * count} ret;", 1) for count in range(1, 6)]
+    assert times_ns == pytest.approx([count * round_trip_ns for count in range(1, 6)])
+
+
+def test_a_system_fence_behind_a_store_waits_for_its_acknowledgement(tmp_path: Path) -> None:
+    far = tmp_path / "far.toml"
+    figure = '{{ value = {}, source = "assumed" }}'
+    far.write_text(
+        'schema = "pcietool.fabric/1"\nname = "far"\nbase = "h200-nvlink2"\n[peer]\njitter = 0.0\n'
+        f"write_latency_ns = {figure.format(30_000)}\nacknowledge_ns = {figure.format(100_000)}\n"
+    )
+    with EmulatedMachine.open(str(far)) as machine:
+        words = machine.alloc(on_device(1), 64, "far"), machine.alloc(on_device(0), 64, "near")
+        kernel = ptx_program("st.relaxed.sys.global.u32 [%a], 1; fence.sc.sys; ret;").kernel("k")
+        outcome = machine.run([Launch(0, kernel, 1, 1, words)], 0.01)
+    assert outcome.elapsed_ns[0] == pytest.approx(100_000, rel=0.01)

@@ -334,3 +334,13 @@ def test_a_generic_access_ends_where_shared_memory_does(
         EmulationError, match=f"at offset {offset} of shared memory, {beyond} bytes beyond its end at 24"
     ):
         run_ptx(emulated, body, registers=shared)
+
+
+@pytest.mark.parametrize("nbytes", [4, 12])
+def test_an_access_before_shared_memory_says_how_far(nbytes: int) -> None:
+    body = f"mov.u32 %r1, own; st.shared.u32 [%r1+-{nbytes}], %r3; ret;"
+    with (
+        EmulatedMachine.open("h200-nvlink2", order="random") as machine,
+        pytest.raises(EmulationError, match=f"4 byte access {nbytes} bytes before the start of shared memory"),
+    ):
+        run_ptx(machine, body, registers=".shared .align 16 .b8 own[24];")

@@ -44,6 +44,7 @@ WAIT = "ld.acquire.sys.global.u32 %r1, [%a]; setp.eq.u32 %p1, %r1, 0;"
 
 WAITING = {
     "a plain spin": f"A: {WAIT} @%p1 bra A; ret;",
+    "with fences": f"A: membar.sys; {WAIT} fence.acq_rel.gpu; @%p1 bra A; ret;",
     "with sleep": f"A: nanosleep.u32 100; {WAIT} @%p1 bra A; ret;",
     "with arithmetic": f"A: sqrt.rn.f32 %r2, %r1; rcp.rn.f32 %r2, %r2; activemask.b32 %r3; {WAIT} @%p1 bra A; ret;",
     "with a carry": f"A: {WAIT} add.cc.u32 %r2, %r1, -1; addc.u32 %r3, 0, 0; setp.eq.u32 %p1, %r3, 0; @%p1 bra A; ret;",

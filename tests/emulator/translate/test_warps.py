@@ -198,3 +198,9 @@ st.global.u32 [%rd2], 1; ret;
 def test_lanes_that_have_ended_are_not_waited_for(emulated: EmulatedMachine, lane: int, mask: int) -> None:
     seen = run_ptx(emulated, EXIT.format(lane=lane, mask=mask), outputs=32, block=32)
     assert list(seen) == [int(n != lane and bool(mask >> n & 1)) for n in range(32)]
+
+
+@pytest.mark.parametrize("mask", ["-1", "0xffffffff"])
+def test_all_lanes_elect_one_by_either_spelling_of_the_mask(emulated: EmulatedMachine, mask: str) -> None:
+    text = f"elect.sync %r2|%p1, {mask}; selp.u32 %r3, 1, 0, %p1; st.global.u32 [%b], %r2; ret;"
+    assert list(run_ptx(emulated, text, block=32)) == [0]

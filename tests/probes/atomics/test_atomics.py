@@ -415,3 +415,15 @@ def test_the_part_that_began_has_the_rows_so_far(pcie: EmulatedMachine) -> None:
         run(pcie, AtomicsConfig(iterations=2, transport="host"), observer)
     (begun,) = observer.begun
     assert (begun.transport, len(begun.rows)) == ("host", 2)
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (Form("add", "atom", "sys"), "atom.sys.add"),
+        (Form("cas", "no-op", "gpu"), "no-op cas"),
+        (Form("slots", "store", "sys"), "slots"),
+    ],
+)
+def test_a_form_is_named_as_ptx_names_it(form: Form, text: str) -> None:
+    assert str(form) == text

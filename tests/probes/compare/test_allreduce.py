@@ -1,12 +1,14 @@
 """The inline-flag all-reduce on the emulator: right sums, and controls that must be found wrong."""
 
 import re
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
 
 from pcietool.compiler import compile_source
 from pcietool.data import kernel_source
+from pcietool.errors import UsageError
 from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
@@ -89,3 +91,11 @@ def test_payloads_differ_and_their_sums_are_exact_floats() -> None:
 def test_flag_and_value_travel_in_one_scalar_store() -> None:
     ptx = compile_source(kernel_source("allreduce.cu"), name="allreduce.cu", architecture="sm_90", defines={}).ptx
     assert set(re.findall(r"st\.relaxed\S*", ptx)) == {"st.relaxed.sys.global.u64"}
+
+
+def test_more_ranks_than_sums_are_exact_for_are_refused(emulated: EmulatedMachine) -> None:
+    """Floats are exact up to 2^24."""
+    assert 64 * LARGEST <= 2**24
+    for ranks, refused in ((64, False), (65, True)):
+        with pytest.raises(UsageError, match="not exact") if refused else nullcontext():
+            AllReduce(World.build(emulated, "self", ranks, rows=1), 64)

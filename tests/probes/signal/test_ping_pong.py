@@ -12,7 +12,7 @@ from pcietool.probes.signal.effort import Effort
 from pcietool.probes.signal.ping_pong import Bulk, PingPongMemory, slot_rows
 from pcietool.probes.signal.roles import VECTOR, Pair
 
-RANKS = 4
+RANKS = 3
 
 
 @pytest.fixture
