@@ -31,6 +31,10 @@ def depends(body: str) -> list[bool]:
         (f"{LOAD} @%p1 ret; {STORE} ret;", [True]),
         (f"{LOAD} @%p1 bra ON; ON: {STORE} ret;", [False]),
         (f"LOOK: {LOAD} @%p1 bra LOOK; {STORE} ret;", [True]),
+        (
+            f"{LOAD} setp.gt.u32 %p2, %r5, 0; @%p1 bra ELSE; @%p2 bra ON; ON: bra END; ELSE: {STORE} END: {STORE} ret;",
+            [True, False],
+        ),
         (f"{STORE} {LOAD} @%p1 bra END; {STORE} END: ret;", [False, True]),
     ],
 )

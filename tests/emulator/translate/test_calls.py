@@ -3,9 +3,12 @@
 import pytest
 
 from pcietool.check import Kernel, World
+from pcietool.emulator.translate.calls import _is_only_passed
 from pcietool.errors import PtxError
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.ptx.parser import parse
 from tests.check.checking import checked, kernel, one, word
+from tests.emulator.emulated_programs import ptx_kernel
 
 ASSERTING = """
     if (a[0] == limit) __assertfail("a", "k.cu", 3, "k", 1);
@@ -163,3 +166,24 @@ extern "C" __global__ void k(unsigned* out) { unsigned a[2]; fill(a); out[0] = a
 """
     with pytest.raises(PtxError, match="a generic address of local memory"):
         emulated.load_text("calls.cu", text)
+
+
+LOCAL = ".local .align 8 .b8 own[16]; mov.u64 %rd1, own; cvta.local.u64 %rd2, %rd1;"
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("add.u64 %rd3, %rd2, 8; mov.u64 %rd4, %rd3; st.param.b64 [x], %rd4; ret;", True),
+        ("ret;", True),
+        ("ld.u32 %r1, [%rd2]; ret;", False),
+        ("add.u64 %rd3, %rd2, 8; ld.u32 %r1, [%rd3]; ret;", False),
+        ("mov.u64 %rd3, %rd2; st.u32 [%rd3], 1; ret;", False),
+        ("st.global.u64 [%b], %rd2; ret;", False),
+        ("mul.lo.u64 %rd3, %rd2, 2; ret;", False),
+    ],
+)
+def test_a_generic_address_of_local_memory_may_only_be_passed_on(text: str, known: bool) -> None:
+    body = f"{LOCAL} {text}" if "param" not in text else f"{LOCAL} .param .b64 x; {text}"
+    function = parse(ptx_kernel(body)).entries["k"]
+    assert _is_only_passed(function, "%rd2", set()) is known

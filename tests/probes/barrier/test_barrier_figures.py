@@ -14,6 +14,7 @@ from pcietool.machines.emulated.machine import EmulatedMachine
 from pcietool.probes.barrier import probe as barrier
 from pcietool.probes.barrier.config import BarrierConfig
 from pcietool.probes.barrier.kernel import Barrier
+from pcietool.probes.common.world import World
 from tests.listening import Listener
 
 FAR_US = 1000
@@ -83,3 +84,15 @@ def test_the_mean_is_the_slowest_ranks_whole_kernel_by_all_its_rounds(
     monkeypatch.setattr(Barrier, "read_spans_ns", lambda self: (ROUNDS + WARMUP) * next(spans_ns))
     (row,) = rows(far, modes=("in-kernel",))
     assert row["mean_period_us"] == pytest.approx(7.0)
+
+
+def test_the_self_test_takes_the_block_that_left_first_of_any_rank_but_the_late_one(
+    far: EmulatedMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without delay blocks take 30 us at least, so 200 us are enough; then the late rank itself, at which nobody
+    looks, takes 1 us, and the others 300 us and more."""
+    world = World.build(far, "peer", 2, rows=2, deadline_s=10)
+    spans_us = iter([[[1, 2], [30, 40]], [[1, 1], [310, 320]], [[305, 300], [1, 1]]])
+    monkeypatch.setattr(Barrier, "read_block_spans_ns", lambda self: 1e3 * np.array(next(spans_us)))
+    tested = Barrier(far, world, "publishing", BarrierConfig(blocks=2), inject=True)
+    assert barrier._least_span_us(tested) == (200.0, 300.0)
