@@ -116,6 +116,7 @@ def test_watermark_by_copy_engines(machine: EmulatedMachine, unordered: Unordere
     assert unordered == []
     pusher.push_by_engine(SMALL.plan(8, 1), injection="early")
     assert "copy stream of GPU 0" in {one.source for one in unordered} | {one.by for one in unordered}
+    assert all(one.thread == -1 for one in unordered if one.block == -1)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -234,6 +234,11 @@ def test_what_the_copy_engine_cannot_show_is_waived(
         assert reason in result.reason
 
 
+def test_paths_are_measured_in_the_order_asked_for(four: EmulatedMachine) -> None:
+    (result,) = measure(four, paths=("engine", "vector"), sms="2", transport="peer")
+    assert [row["path"] for row in result.rows] == ["engine", "vector"]
+
+
 class WithoutStreamWrites(EmulatedMachine):
     def run(self, launches: Any, *arguments: Any, copy_streams: Any = (), **options: Any) -> Outcome:
         if copy_streams:
