@@ -177,8 +177,9 @@ def test_a_listed_equivalent_is_not_tried_wherever_its_line_is(
 def test_a_test_that_fails_anyway_notices_nothing(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One that passed when it was watched, and fails since for another reason."""
     other = checkout / "other.txt"
-    looks = '\n\ndef test_wrong():\n    assert called(1) == 3 and open("other.txt").read() == "1"\n'
-    (checkout / "tests" / "test_shop.py").write_text(TEST + looks)
+    (checkout / "pcietool" / "shop.py").write_text("def called(n):\n    return n + 2\n")
+    looks = 'def test_wrong():\n    assert called(1) == 3 and open("other.txt").read() == "1"\n'
+    (checkout / "tests" / "test_shop.py").write_text(f"from pcietool.shop import called\n\n\n{looks}")
     said = []
     for text in "12":
         other.write_text(text)
