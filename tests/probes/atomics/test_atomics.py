@@ -16,7 +16,7 @@ from pcietool.probes.atomics import probe
 from pcietool.probes.atomics.config import AtomicsConfig, Grid, Operation
 from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, WITHOUT_RED, Count, Counter, Form, Requesters
 from pcietool.probes.atomics.marks import MARKING
-from pcietool.probes.atomics.probe import judge, run
+from pcietool.probes.atomics.probe import Effort, judge, run
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
@@ -427,3 +427,13 @@ def test_the_part_that_began_has_the_rows_so_far(pcie: EmulatedMachine) -> None:
 )
 def test_a_form_is_named_as_ptx_names_it(form: Form, text: str) -> None:
     assert str(form) == text
+
+
+@pytest.mark.parametrize("backend", ["cuda", "emulated"])
+def test_usual_grids_have_one_thread_or_whole_warps(
+    emulated: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, backend: str
+) -> None:
+    monkeypatch.setattr(emulated, "backend", backend)
+    grids = Effort.of(emulated, AtomicsConfig()).grids
+    assert grids[0] == Grid(1, 1)
+    assert all(grid.threads % 32 == 0 for grid in grids[1:])

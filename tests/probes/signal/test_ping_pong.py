@@ -38,6 +38,12 @@ def test_every_pair_has_slots_and_payloads_of_its_own_in_each_place(memory: Ping
         assert (answers.theirs, answers.sends) == (starts.mine, starts.receives)
 
 
+def test_there_are_as_many_rows_of_slots_as_pairs_use(memory: PingPongMemory) -> None:
+    pairs = [Pair(*pair) for pair in permutations(range(RANKS), 2)]
+    rows = {role.row for pair in pairs for poll in get_args(Poll) for role in memory.pair(pair, poll)}
+    assert rows == set(range(1, slot_rows(RANKS)))
+
+
 def test_movers_share_no_byte(memory: PingPongMemory) -> None:
     roles = [
         role for rank, partner in permutations(range(RANKS), 2) for role in memory.movers(rank, partner, "push", 4)

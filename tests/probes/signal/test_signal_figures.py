@@ -98,3 +98,11 @@ def test_rates_are_sums_over_blocks_each_over_its_own_time() -> None:
     assert busy.moved_gb_per_s() == pytest.approx(3 * 100 * VECTOR / 400 + 4 * 100 * VECTOR / 800)
     assert busy.polls_per_us() == pytest.approx(50 / 2 + 20 / 0.5)
     assert record((starter, 100, 1)).moved_gb_per_s() is None
+
+
+def test_what_any_launch_finds_wrong_counts() -> None:
+    runner = TrialRunner(Mock(), Mock(launches=3), Mock(), Listener())
+    records = [Mock(wrong=Mock(return_value=[f"launch {launch}"])) for launch in range(3)]
+    ping_pong = Mock(run=Mock(side_effect=records))
+    assert runner._by_turns([ping_pong], ["test"]) == [records]
+    assert runner.wrong == ["launch 0", "launch 1", "launch 2"]
