@@ -1,5 +1,6 @@
 """Whole rounds of the real barrier kernel: hangs, residency, determinism."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from pcietool.probes.barrier.kernel import DIE, INJECTION, NO_INJECTION, RANKS
 from pcietool.probes.common.structs import struct_of
 from pcietool.protocol import watch
 from pcietool.protocol.watch import POLL_LIMIT
+from tests.emulator.emulated_programs import ptx_program
 
 ROUNDS = 6
 STRIDE = 128
@@ -215,3 +217,21 @@ def test_a_loop_that_polls_two_words_sees_each_with_its_own_value(
     assert outcome.finished
     assert list(seen.read(np.uint32)) == [7, 5]
     assert outcome.elapsed_ns[0] < 2 * pause_ns + 10_000
+
+
+MEET = """red.relaxed.gpu.global.add.u32 [%a], 1;
+    LOOK: ld.relaxed.gpu.global.u32 %r1, [%a]; setp.lt.u32 %p1, %r1, {blocks}; @%p1 bra LOOK; ret;"""
+
+
+@pytest.mark.parametrize(("threads", "blocks", "ends"), [(33, 2, True), (33, 3, False), (32, 4, True), (32, 5, False)])
+def test_threads_of_resident_blocks_take_whole_warps(tmp_path: Path, threads: int, blocks: int, ends: bool) -> None:
+    """On two SMs for 64 threads each: blocks that wait for others that find no room hang."""
+    small = tmp_path / "small.toml"
+    small.write_text(
+        'schema = "pcietool.fabric/1"\nname = "small"\nbase = "h200-nvlink2"\n[gpu]\nsms = 2\nthreads_per_sm = 64\n'
+    )
+    with EmulatedMachine.open(str(small)) as machine:
+        words = machine.alloc(on_device(0), 64, "a"), machine.alloc(on_device(0), 64, "b")
+        kernel = ptx_program(MEET.format(blocks=blocks * threads)).kernel("k")
+        outcome = machine.run([Launch(0, kernel, blocks, threads, words, beyond_residency=True)], 0.001)
+    assert outcome.finished is ends

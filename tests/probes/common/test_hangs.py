@@ -51,6 +51,17 @@ def test_what_is_missing_first_is_named_whoever_gave_up_first(earlier: int, late
     assert result.reason.startswith(f"the first signal that is missing is that of rank 1 to rank 0 (round {earlier})")
 
 
+def test_waits_for_a_word_of_ones_own_gpu_blame_no_link() -> None:
+    """Row 0: a block that waits for another block of its rank, in the same round as the rank for its peer."""
+
+    def gave_up(row: int, rank: int, writer: int) -> WaitRecord:
+        return WaitRecord("deadline", rank, row, writer, 7, 6, 7, 0, 0, 2_000_000_000)
+
+    records = (gave_up(0, 0, 0), gave_up(1, 0, 1), gave_up(0, 2, 2), replace(gave_up(1, 3, 2), wanted=8, round=8))
+    text = advice(Hang("device deadline", records))
+    assert text.startswith("the first signal that is missing is that of rank 1 to rank 0 (round 7)")
+
+
 @pytest.mark.parametrize(("wanted", "left_the_bus"), [(4, True), (1, True), (0, False)])
 def test_all_ones_are_a_sequence_number_before_0(wanted: int, left_the_bus: bool) -> None:
     waits = (WaitRecord("deadline", 0, 1, 1, wanted, 0xFFFFFFFF, wanted, 0, 0, 2_000_000_000),)

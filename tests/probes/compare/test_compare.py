@@ -1,6 +1,8 @@
 """compare-nccl on the emulator: ours alone, and whole matches against players that have no library."""
 
+from functools import partial
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,6 +19,7 @@ from pcietool.probes.compare.comparison import Comparison, faster
 from pcietool.probes.compare.config import CompareConfig
 from pcietool.probes.compare.crossover import crossover, crossovers
 from pcietool.probes.compare.effort import Effort
+from pcietool.probes.compare.ours import OurBarrier
 from tests.clock import Clock
 from tests.listening import Listener
 
@@ -231,3 +234,26 @@ def test_the_crossover_reads_as_a_sentence() -> None:
     ]
     said = "theirs is faster: nccl graph: from 4096 bytes on; torch launched: never up to the largest size"
     assert compare._crossover_text(rows) == said
+
+
+def test_every_order_of_ours_is_measured_in_each_mode() -> None:
+    world = World.build(EmulatedMachine.open("h200-nvlink2"), "peer", 2, rows=2)
+    config = CompareConfig(modes=("in-kernel", "graph"))
+    barriers = [make for make, nbytes in compare._all_of_ours(world, config, Mock()) if nbytes is None]
+    made = sorted(make.args[1:3] for make in barriers if isinstance(make, partial) and make.func is OurBarrier)
+    alike = [(order, mode) for order in ("publishing", "relaxed", "article") for mode in config.modes]
+    assert made == sorted([*alike, ("floor", "in-kernel")])
+
+
+def test_each_repetition_has_a_payload_of_its_own_and_the_first_does_not_count() -> None:
+    asked: list[int] = []
+
+    def repetition_us(iteration: int) -> float:
+        asked.append(iteration)
+        return {10: 900.0, 11: 3.0, 12: 1.0, 13: 2.0}[iteration]
+
+    ours = OurBarrier.__new__(OurBarrier)
+    ours._effort, ours._replay_us = Mock(replays=3), Mock()
+    ours.repetition_us = repetition_us  # type: ignore[method-assign]
+    assert ours.turn(10) == 2.0
+    assert asked == [10, 11, 12, 13]
