@@ -20,6 +20,9 @@ Writer = tuple[int, int, int]
 STREAM_SHIFT = 32
 LANE_SHIFT = 48
 """The same for launches that may run beside the launch before them in their stream."""
+RANK_SHIFT = 24
+"""In an address of shared memory: above stands 1 more than the rank of a block of the cluster, or 0 for the own one."""
+CLUSTER_OFFSET = (1 << RANK_SHIFT) - 1
 Place: TypeAlias = "tuple[Segment, int]"
 """An allocation, and an offset in it."""
 

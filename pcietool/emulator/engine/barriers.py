@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from pcietool.emulator.engine.core import Core
-from pcietool.emulator.engine.threads import BLOCKED, Block, BlockBarrier, Thread, WarpKey
+from pcietool.emulator.engine.threads import BLOCKED, Block, BlockBarrier, Cluster, Thread, WarpKey
 from pcietool.emulator.ops import Code, Op
+from pcietool.emulator.order.views import join
 from pcietool.emulator.warps import warp_results
 from pcietool.errors import EmulationError
 
 ALL_LANES = 0xFFFFFFFF
+CLUSTER_BARRIERS = ("cluster arrive", "cluster wait")
 
 
 class BarrierCore(Core):
@@ -58,6 +60,8 @@ class BarrierCore(Core):
                 raise arriving[0].error(error) from None
 
     def barrier(self, thread: Thread, request: tuple[Any, ...]) -> Any:
+        if request[0].kind in CLUSTER_BARRIERS:
+            return self._cluster_barrier(thread, request[0])
         self._arrive([thread], *request)
         return self.go_on(thread) if request[0].kind == "arrive" else BLOCKED
 
@@ -79,6 +83,8 @@ class BarrierCore(Core):
         for key, gathered in list(block.warps.items()):
             if key[0] == warp and len(gathered) >= (key[1] & block.warp_alive[warp]).bit_count():
                 self._release_warp(block, key)
+        if block.cluster.size > 1:
+            self._release_cluster(block.cluster)
         if not block.alive:
             block.on_end()
 
@@ -127,6 +133,37 @@ class BarrierCore(Core):
         result = _result(barrier.op.kind, barrier.votes)
         time = self.now + latest + self.gpu.block_barrier_ns.value
         self.at(time, self.resume_all, dict.fromkeys(barrier.waiting, result))
+
+    def _cluster_barrier(self, thread: Thread, op: Op) -> Any:
+        """Of a whole cluster: arriving and waiting are two instructions."""
+        cluster = thread.block.cluster
+        thread.poll_loop = None
+        if op.kind == CLUSTER_BARRIERS[0]:
+            cluster.arrive(thread)
+            cluster.given += [self.order.give(thread)] if op.release else []
+            self._release_cluster(cluster)
+            return self.go_on(thread)
+        if thread in cluster.passed:
+            cluster.passed.discard(thread)
+            self.order.take(thread, [cluster.completed])
+            return self.go_on(thread)
+        if thread not in cluster.arrived:
+            raise EmulationError("barrier.cluster.wait of a thread that has not arrived; arrive before")
+        cluster.waiting.append(thread)
+        return BLOCKED
+
+    def _release_cluster(self, cluster: Cluster) -> None:
+        """Ends the phase if all threads that live have arrived."""
+        if not cluster.is_complete:
+            return
+        cluster.completed, cluster.given = join(cluster.given), []
+        waiting, cluster.waiting = cluster.waiting, []
+        cluster.passed, cluster.arrived = cluster.arrived.difference(waiting), set()
+        for thread in waiting:
+            self.order.take(thread, [cluster.completed])
+        time = self.now + _catch_up(waiting) + self.gpu.block_barrier_ns.value
+        for block in dict.fromkeys(thread.block for thread in waiting):
+            self.at(time, self.resume_all, {thread: None for thread in waiting if thread.block is block})
 
     def _arrive_warp(self, mask: int, given: dict[Thread, Any], op: Op) -> None:
         """Lanes of one block reach a warp operation, each with what it gives; the last lane of the mask that lives lets

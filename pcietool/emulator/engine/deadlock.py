@@ -121,6 +121,13 @@ def _gathering(block: Block) -> Iterator[BlockedThread]:
         what = f"barrier {number}: {barrier.arrived} of {expected} threads have arrived"
         for thread in barrier.waiting:
             yield BlockedThread(*shown(thread.writer), barrier.op.where(), what, None, None)
+    cluster = block.cluster
+    for thread in cluster.waiting:
+        if thread.block is block:
+            late = cluster.size - len(cluster.blocks)
+            not_started = f", {late} of its blocks have not started" if late else ""
+            what = f"barrier of the cluster: {cluster.missing} threads have not arrived{not_started}"
+            yield replace(_at(thread, ""), address=what, value=None)
     for offset, mbarrier in block.mbarriers.items():
         missing = f"{mbarrier.pending} arrivals and {mbarrier.transfer} bytes are missing"
         what = f"mbarrier at offset {offset} of shared memory: {missing}"

@@ -14,7 +14,7 @@ from math import inf
 from typing import Any
 
 from pcietool.emulator.engine.engine import Engine
-from pcietool.emulator.engine.threads import BLOCKED, Block, GpuState, GridSpec, Thread
+from pcietool.emulator.engine.threads import BLOCKED, Block, Cluster, GpuState, GridSpec, Thread
 from pcietool.emulator.fabric.fabric import GpuModel
 
 
@@ -146,6 +146,7 @@ class Grid:
         self.free_places = list(range(resident_blocks(self.engine.gpu, spec.threads, spec.shared)))[::-1]
         self.next_block = 0
         self.running: set[Block] = set()
+        self.clusters: dict[int, Cluster] = {}
         self.view = self.engine.order.begin_grid(device.index, spec.stream, known, lane)
 
     def fill(self, _: Any = None, __: Any = None) -> None:
@@ -171,6 +172,9 @@ class Grid:
         block.on_end = partial(self._block_ended, block, place)
         block.on_trigger = partial(self._triggers, block)
         block.on_wait = self._waits
+        if spec.cluster > 1:
+            block.cluster = self.clusters.setdefault(index // spec.cluster, block.cluster)
+        block.cluster.add(block)
         return block
 
     def _start(self, block: Block) -> None:

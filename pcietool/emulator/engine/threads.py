@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any, Final
 
 from pcietool.emulator import mbarriers
 from pcietool.emulator.fabric.fabric import Route
-from pcietool.emulator.memory import LANE_SHIFT, STREAM_SHIFT, Place, Writer, views_of
+from pcietool.emulator.memory import CLUSTER_OFFSET, LANE_SHIFT, RANK_SHIFT, STREAM_SHIFT, Place, Writer, views_of
 from pcietool.emulator.ops import Op, Stamp
 from pcietool.emulator.order.views import NOTHING, Observer, View
 from pcietool.emulator.translate.lower import SHARED_WINDOW, Lowered, ThreadGenerator, misaligned
@@ -155,6 +156,8 @@ class GridSpec:
     """Blocks in x, y, z, then threads; None for one dimension."""
     variables: Mapping[str, int] = field(default_factory=dict)
     """Addresses of the module's variables that it uses."""
+    cluster: int = 1
+    """Blocks of each cluster."""
 
 
 class GpuState:
@@ -221,12 +224,23 @@ class Block:
         self.warp_alive = [(1 << min(32, spec.threads - first)) - 1 for first in range(0, spec.threads, 32)]
         """Lanes of each warp that have not exited."""
         self.shared = views_of(bytearray(spec.shared))
+        self.cluster = Cluster(spec.cluster)
+
+    @property
+    def cluster_size(self) -> int:
+        return self.cluster.size
+
+    def at(self, address: int) -> tuple[Block, int]:
+        """Whose shared memory an address is in, and the offset there."""
+        offset = address & ~SHARED_WINDOW
+        return self.cluster.block_at(self, offset) if offset >> RANK_SHIFT else (self, offset)
 
     # -- shared memory through generic addresses --------------------------------------------------------------------
 
     def check_shared(self, op: Op, address: int) -> None:
         """Raises EmulationError unless all of the access is in shared memory, and aligned."""
-        offset, length = address & ~SHARED_WINDOW, len(self.shared[1])
+        block, offset = self.at(address)
+        length = len(block.shared[1])
         if offset % op.bytes:
             misaligned(offset, op.bytes, "shared")
         if offset + op.bytes > length:
@@ -236,18 +250,71 @@ class Block:
             raise EmulationError(f"{op.bytes} byte access {where} shared memory{end}")
 
     def load_shared(self, op: Op, address: int) -> Any:
-        index = (address & ~SHARED_WINDOW) // op.size
-        view = self.shared[op.size]
+        block, offset = self.at(address)
+        index, view = offset // op.size, block.shared[op.size]
         return view[index] if op.count == 1 else tuple(view[index + n] for n in range(op.count))
 
     def store_shared(self, op: Op, address: int, value: Any) -> None:
-        index = (address & ~SHARED_WINDOW) // op.size
+        block, offset = self.at(address)
         for n, element in enumerate((value,) if op.count == 1 else value):
-            self.shared[op.size][index + n] = element
+            block.shared[op.size][offset // op.size + n] = element
 
     def modify_shared(self, op: Op, address: int, b: int, c: int) -> int:
-        index = (address & ~SHARED_WINDOW) // op.size
-        old: int = self.shared[op.size][index]
+        block, offset = self.at(address)
+        memory, index = block.shared[op.size], offset // op.size
+        old: int = memory[index]
         assert op.modify is not None
-        self.shared[op.size][index] = op.modify(old, b, c)
+        memory[index] = op.modify(old, b, c)
         return old
+
+
+class Cluster:
+    """`blocks` by rank, as far as they have started. `given`: what threads that have arrived in this phase hand on;
+    `completed`: the same of the phase before."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.blocks: dict[int, Block] = {}
+        self.arrived: set[Thread] = set()
+        """Of this phase, those that live."""
+        self.passed: set[Thread] = set()
+        """They have arrived in the phase before, and not asked yet whether it has ended."""
+        self.waiting: list[Thread] = []
+        self.given: list[View] = []
+        self.completed: View = NOTHING
+
+    def add(self, block: Block) -> None:
+        self.blocks[block.index % self.size] = block
+
+    def arrive(self, thread: Thread) -> None:
+        if thread in self.arrived or thread in self.passed:
+            raise EmulationError("barrier.cluster.arrive again without a wait between; wait for the one before")
+        self.arrived.add(thread)
+
+    @property
+    def missing(self) -> int:
+        """So many threads have not arrived, blocks that have not started not counted."""
+        return sum(block.alive for block in self.blocks.values()) - len(self.arrived)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.blocks) == self.size and bool(self.arrived) and not self.missing
+
+    def block_at(self, own: Block, address: int) -> tuple[Block, int]:
+        """Whose shared memory an address without its window is in, and the offset there."""
+        rank = (address >> RANK_SHIFT) - 1
+        if not 0 <= rank < self.size:
+            return own, address
+        block = self.blocks.get(rank)
+        has_started = block is not None and any(map(_has_started, block.threads))
+        if block is None or not has_started or not block.alive:
+            state = "has ended" if has_started else "has not started yet"
+            raise EmulationError(
+                f"access to the shared memory of block {rank} of the cluster, which {state}: put a cluster.sync()"
+                " between"
+            )
+        return block, address & CLUSTER_OFFSET
+
+
+def _has_started(thread: Thread) -> bool:
+    return getgeneratorstate(thread.generator) != GEN_CREATED

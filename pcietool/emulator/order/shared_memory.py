@@ -8,7 +8,6 @@ from __future__ import annotations
 from pcietool.emulator.engine.threads import Block
 from pcietool.emulator.memory import OFFSET_MASK, Place, Segment
 from pcietool.emulator.ops import Op
-from pcietool.emulator.translate.lower import SHARED_WINDOW
 from pcietool.errors import EmulationError
 
 FIRST_NUMBER = 1 << 28
@@ -43,7 +42,8 @@ class SharedMemory:
 
     def find(self, block: Block, op: Op, address: int) -> Place:
         """Where an access goes. Raises EmulationError for one that is misaligned or out of bounds."""
-        segment, offset = self.segment(block), address & ~SHARED_WINDOW
+        block, offset = block.at(address)
+        segment = self.segment(block)
         if offset % op.bytes:
             raise EmulationError(f"misaligned {op.bytes} byte access to shared memory at offset {offset}")
         if offset + op.bytes > segment.nbytes:

@@ -19,7 +19,7 @@ VIEWS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 SHIFTS = {1: 0, 2: 1, 4: 2, 8: 3}
 WIDEST_ACCESS = 16
 """Bytes of one request; a wider vector is several. The engine finds parked polls by granules of this size."""
-SPACES = frozenset({"global", "shared", "shared::cta", "const", "local"})
+SPACES = frozenset({"global", "shared", "shared::cta", "shared::cluster", "const", "local"})
 SEMANTICS = frozenset({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio"})
 CACHE_HINTS = frozenset(
     {"ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "L2::64B", "L2::128B", "L2::256B", "L2::cache_hint"}
@@ -57,7 +57,7 @@ NEAR: Mapping[str, str] = {"S": "shared", "V": "local", "K": "constant"}
 
 
 def is_shared(i: Instruction) -> bool:
-    return i.has("shared", "shared::cta")
+    return i.has("shared", "shared::cta", "shared::cluster")
 
 
 def near_memory(i: Instruction) -> str:

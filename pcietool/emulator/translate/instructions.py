@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
+from pcietool.emulator.memory import CLUSTER_OFFSET, RANK_SHIFT
 from pcietool.emulator.ops import Code
 from pcietool.emulator.translate.accesses import extend_sign, scope_of
 from pcietool.emulator.translate.translation import Translation, mask
@@ -172,6 +173,9 @@ def barrier(t: Translation, i: Instruction) -> Iterator[str]:
     if i.has("red"):
         yield from barrier_with_votes(t, i)
         return
+    if i.has("cluster"):
+        yield from _cluster_barrier(t, i)
+        return
     t.allow(i, {"cta", "sync", "arrive", "aligned"})
     kind = t.one_of(i, {"sync", "arrive"})
     number, count = [*(t.value(i, operand, 32) for operand in i.operands), "0"][:2]
@@ -180,6 +184,23 @@ def barrier(t: Translation, i: Instruction) -> Iterator[str]:
         yield f"yield {t.constant('BARRIER', (t.constants[op], int(number), int(count)))}"
     else:
         yield f"yield ({op}, {number}, {count})"
+
+
+def _cluster_barrier(t: Translation, i: Instruction) -> Iterator[str]:
+    kind = t.one_of(i, {"arrive", "wait"})
+    t.allow(i, {"cluster", kind, "aligned", *(("release", "relaxed") if kind == "arrive" else ("acquire",))})
+    t.refuse_exploring(i, "barriers of clusters")
+    op = t.op(i, Code.BARRIER, kind=f"cluster {kind}", release=not i.has("relaxed"))
+    yield f"yield ({op},)"
+
+
+def shared_address_of_rank(t: Translation, i: Instruction) -> Iterator[str]:
+    """mapa: an address in this block's shared memory as that of another block of its cluster."""
+    t.allow(i, {"shared::cluster", "u32", "u64"})
+    t.refuse_exploring(i, "shared memory of clusters")
+    address, rank = t.value(i, i.operands[1], 32), t.value(i, i.operands[2], 32)
+    window = "" if i.has("shared::cluster") else "|SHARED_WINDOW"
+    yield f"{t.destination(i)} = ({address})&{CLUSTER_OFFSET}|({rank})+1<<{RANK_SHIFT}{window}"
 
 
 def barrier_with_votes(t: Translation, i: Instruction) -> Iterator[str]:

@@ -238,6 +238,7 @@ OTHERS: Mapping[str, Opcode] = {
     "cp":             Opcode(async_copies.copy,                Code.BULK,     True,  False, False, False, False),
     "mbarrier":       Opcode(async_copies.mbarrier,            Code.MBARRIER, True,  False, False, False, True),
     "griddepcontrol": Opcode(instructions.grid_dependency,     Code.GRID,     True,  False, False, False, True),
+    "mapa":           Opcode(instructions.shared_address_of_rank, None,       True,  False, True,  False, False),
     "createpolicy":   Opcode(instructions.cache_policy,        None,          True,  True,  True,  False, True),
     "prefetch":       Opcode(instructions.prefetch,            None,          True,  True,  False, False, True),
     "call":           Opcode(calls.call,                       None,          True,  False, False, False, True),

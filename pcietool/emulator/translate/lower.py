@@ -148,6 +148,12 @@ def special(i: Instruction) -> Iterator[str]:
     return (name for operand in i.operands for name in registers_in(operand) if name in SPECIAL_REGISTERS)
 
 
+def _maps_shared_memory(function: Function) -> bool:
+    """Does it go to the shared memory of other blocks of its cluster? Then no access to shared memory is in place."""
+    every = (i for block in function.blocks for i in block.instructions)
+    return any(i.opcode == "mapa" or (i.opcode != "cp" and i.has("shared::cluster")) for i in every)
+
+
 class _Lowering:
     """Every case stands behind its test of `pc`, in order, and loops among them are loops of their own. A jump forward
     sets `pc` and lets the tests in between fail; a jump back restarts the innermost loop that holds its target."""
@@ -156,6 +162,7 @@ class _Lowering:
         self.function = function
         read = {name for block in function.blocks for i in block.instructions for name in registers_read(i)}
         polls = wait_loops(function)
+        inline_shared = inline_shared and not _maps_shared_memory(function)
         self.translation = Translation(function, polls, read, inline_weak, inline_shared, asks_often)
         self.cases = Cases.of(function)
         self.silent = self._silent_cycles()

@@ -50,6 +50,20 @@ SHAPED: Mapping[str, tuple[str, str]] = {
 GRID_BARRIER = Variable("grid barrier", "global", 8, 8)
 """What a cooperative launch hands its grid: whose address cooperative_groups reads in two halves."""
 _HALVES = {"%envreg1": ">>32", "%envreg2": "&0xffffffff"}
+_CLUSTERS = {
+    "%cluster_ctarank": "(CX%TH.block.cluster_size)",
+    "%cluster_nctarank": "TH.block.cluster_size",
+    "%cluster_ctaid.x": "(CX%TH.block.cluster_size)",
+    "%cluster_ctaid.y": "0",
+    "%cluster_ctaid.z": "0",
+    "%cluster_nctaid.x": "TH.block.cluster_size",
+    "%cluster_nctaid.y": "1",
+    "%cluster_nctaid.z": "1",
+    "%clusterid.x": "(CX//TH.block.cluster_size)",
+    "%nclusterid.x": "(GX//TH.block.cluster_size)",
+    "%is_explicit_cluster": "(TH.block.cluster_size>1)",
+}
+"""Of clusters along x, in one dimension."""
 SPECIAL_REGISTERS: Mapping[str, str] = {
     **{name: "S_" + name[1:].replace(".", "_") for name in SHAPED},
     "%laneid": "(TX&31)",
@@ -61,6 +75,7 @@ SPECIAL_REGISTERS: Mapping[str, str] = {
     "%warpid": "(TX>>5)",
     "%smid": "MC.sm_of(TH)",
     **_HALVES,
+    **_CLUSTERS,
     **TIMERS,
 }
 """What generated code reads for each."""
@@ -110,6 +125,11 @@ class Translation:
             if name not in self.function.registers and name not in SPECIAL_REGISTERS and name != SINK:
                 raise self.unknown(i, f"register {name}, which is neither declared nor a special register it has,")
 
+    def refuse_exploring(self, i: Instruction, what: str) -> None:
+        """Raises PtxError where every execution is looked for."""
+        if not self.asks_often:
+            raise self.unknown(i, f"{what} here")
+
     def allow(self, i: Instruction, allowed: Iterable[str]) -> None:
         """Raises PtxError for a modifier that is not among these."""
         for modifier in i.modifiers:
@@ -156,6 +176,8 @@ class Translation:
             case Register(name) if name in _HALVES:
                 return f"({self.module_variable(GRID_BARRIER)}{_HALVES[name]})"
             case Register(name) if name in SPECIAL_REGISTERS:
+                if "TH." in SPECIAL_REGISTERS[name]:
+                    self.refuse_exploring(i, "clusters")
                 return SPECIAL_REGISTERS[name]
             case Register(name) if name in self.function.registers:
                 wider = self.function.registers[name] != "pred" and self.register_width(name) > width

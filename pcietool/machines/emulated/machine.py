@@ -45,7 +45,7 @@ from pcietool.machines.emulated.agents import start_agent
 from pcietool.machines.emulated.copies import start_copies
 from pcietool.machines.emulated.ending import Ending, run_to_the_end
 from pcietool.machines.emulated.memory import EmulatedAllocation
-from pcietool.machines.emulated.program import EmulatedProgram, shared_bytes
+from pcietool.machines.emulated.program import EmulatedProgram, cluster_of, shared_bytes
 from pcietool.machines.graph import Runner
 from pcietool.machines.host_agents import HostAgent
 from pcietool.protocol.watch import MAX_RECORDS, RECORD, WATCH, decode_records, fresh_watch
@@ -345,6 +345,11 @@ class EmulatedMachine(Machine):
     def _grid(self, launch: Launch, deadline_s: float, lowered: Lowered) -> GridSpec:
         if lowered.non_coherent:
             self.engine.order.watch_non_coherent(self.memory)
+        cluster = cluster_of(lowered.function)
+        if launch.grid % cluster:
+            raise UsageError(
+                f"{launch.kernel.name}: {launch.grid} blocks are no whole clusters of {cluster}; launch a multiple"
+            )
         arguments = bit_patterns(launch.kernel, self._watches[launch.device].address, launch.args)
         return GridSpec(
             lowered=lowered,
@@ -356,6 +361,7 @@ class EmulatedMachine(Machine):
             stream=launch.stream,
             overlaps=launch.overlaps and self.spec.gpu.compute_capability >= OVERLAPPING,
             shape=launch.shape,
+            cluster=cluster,
             variables={one.name: self._variable(launch, one) for one in lowered.module_variables},
         )
 

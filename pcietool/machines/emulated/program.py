@@ -20,7 +20,24 @@ from pcietool.ptx.parser import parse
 
 MOST_KEPT = 64
 """PTX texts, lowered."""
-CLUSTERS = frozenset({"reqnctapercluster", "explicitcluster"})
+
+
+def cluster_of(function: Function) -> int:
+    """Blocks of a cluster, along x. Raises PtxError for clusters that are not emulated."""
+    blocks, *others = function.directives.get("reqnctapercluster", (1,))
+    if any(other != 1 for other in others) or ("explicitcluster" in function.directives and not blocks):
+        raise PtxError(
+            f"kernel {function.name}: the emulator knows clusters along x only (__cluster_dims__(N)); lay its blocks"
+            " out so, or run on a GPU"
+        )
+    every = (i for block in function.blocks for i in block.instructions)
+    scoped = next((i for i in every if i.has("cluster") and i.opcode != "barrier"), None)
+    if blocks > 1 and scoped is not None:
+        raise PtxError(
+            f"kernel {function.name}: the emulator knows no cluster scope between blocks of a cluster, as in"
+            f" '{scoped.text}' (PTX line {scoped.line}, {scoped.source}); use cluster.sync(), or run on a GPU"
+        )
+    return blocks
 
 
 def shared_bytes(function: Function, dynamic: int) -> int:
@@ -42,11 +59,7 @@ class LoweredKernels(Mapping[str, Lowered]):
         """Raises PtxError, KeyError."""
         if name not in self._known:
             function = self._module.entries[name]
-            if clusters := sorted(CLUSTERS & function.directives.keys()):
-                raise PtxError(
-                    f"kernel {function.name}: the emulator knows no clusters (.{clusters[0]}, __cluster_dims__); take"
-                    " them away, or run on a GPU"
-                )
+            cluster_of(function)
             in_place = self._order == "timing"
             self._known[name] = lower(inlined(function, self._module), inline_weak=in_place, inline_shared=in_place)
         return self._known[name]

@@ -198,11 +198,12 @@ def test_a_native_home_loses_nothing() -> None:
         assert counted(native, (0, 1), home=0) == 400
 
 
-def test_clusters_are_refused_at_load(emulated: EmulatedMachine) -> None:
+def test_clusters_of_two_dimensions_are_refused_at_load(emulated: EmulatedMachine) -> None:
     text = 'extern "C" __global__ void {} k(unsigned* out) {{ *out = 1; }}'
-    with pytest.raises(PtxError, match="kernel k: the emulator knows no clusters"):
-        emulated.load_text("clusters.cu", text.format("__cluster_dims__(2, 1, 1)"))
-    emulated.load_text("no_clusters.cu", text.format(""))
+    with pytest.raises(PtxError, match="kernel k: the emulator knows clusters along x only"):
+        emulated.load_text("clusters.cu", text.format("__cluster_dims__(2, 2, 1)"))
+    for allowed in ("__cluster_dims__(2, 1, 1)", ""):
+        emulated.load_text("clusters.cu", text.format(allowed))
 
 
 @pytest.mark.parametrize(

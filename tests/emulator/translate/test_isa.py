@@ -19,6 +19,7 @@ CONTROL = {"bra", "ret", "exit"}
 CASES_ELSEWHERE = {
     "prefetch",
     "createpolicy",
+    "mapa",
     "trap",
     "call",
     "isspacep",
@@ -29,7 +30,7 @@ CASES_ELSEWHERE = {
     "mbarrier",
     "elect",
 }
-"""What they do is no number: test_calls, test_instructions, test_warps, test_machine_rules, test_bulk."""
+"""What they do is no number: test_calls, test_instructions, test_warps, test_machine_rules, test_bulk, ..."""
 
 
 @pytest.mark.parametrize("left_out", COLUMNS)
