@@ -28,7 +28,7 @@ def reported(text: str, *, gpus: int = 1, grid: int = 1, block: int = 1, seed: i
 
 def test_writes_of_the_same_value_made_no_difference() -> None:
     (pair,) = reported("st.global.u32 [%a], 1; ret;", block=2)
-    assert (pair.kind, pair.effect) == ("overwrite", "none")
+    assert (pair.kind, pair.effect, pair.count) == ("overwrite", "none", 1)
 
 
 def test_of_writes_of_different_values_one_stays() -> None:
