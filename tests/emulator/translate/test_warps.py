@@ -206,12 +206,14 @@ def test_all_lanes_elect_one_by_either_spelling_of_the_mask(emulated: EmulatedMa
     assert list(run_ptx(emulated, text, block=32)) == [0]
 
 
-def test_lanes_that_live_are_waited_for_though_another_has_ended(emulated: EmulatedMachine) -> None:
+@pytest.mark.parametrize("ends_ns", [0, 20_000, 80_000])
+def test_lanes_that_live_are_waited_for_though_another_has_ended(emulated: EmulatedMachine, ends_ns: int) -> None:
     """The first comes 50 us late, with what the others read behind the barrier."""
     text = (
-        "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 31; @%p1 ret; setp.ne.u32 %p2, %r1, 0; @%p2 bra MEET;"
+        "mov.u32 %r1, %tid.x; setp.eq.u32 %p1, %r1, 31; @%p1 bra END; setp.ne.u32 %p2, %r1, 0; @%p2 bra MEET;"
         " nanosleep.u32 50000; st.shared.u32 [own], 7; MEET: bar.warp.sync 0x7fffffff; ld.shared.u32 %r2, [own];"
         " mul.wide.u32 %rd1, %r1, 4; add.u64 %rd2, %b, %rd1; st.global.u32 [%rd2], %r2; ret;"
+        f" END: nanosleep.u32 {ends_ns}; ret;"
     )
     seen = run_ptx(emulated, text, outputs=32, block=32, registers=".shared .align 4 .b8 own[4];", deadline_s=0.1)
     assert list(seen) == [7] * 31 + [0]
