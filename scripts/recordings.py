@@ -20,6 +20,7 @@ from pcietool.litmus.text.cuda_source import cuda_source
 from pcietool.litmus.text.library import load
 from pcietool.litmus.text.parse import parse_litmus
 from pcietool.probes.litmus.trials import CONTROL
+from pcietool.probes.litmus.vectors import vectors_test
 from scripts.ptx_forms import use_nvrtc
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -54,6 +55,8 @@ def sources(name: str) -> tuple[str, ...]:
     """What a run compiles by that name: a kernel, or a litmus test; the latter's control has two forms."""
     if name == "overlap.litmus":
         return tuple(cuda_source(parse_litmus(CONTROL.format(cta=n, gpu=1 - n))) for n in (0, 1))
+    if name == "vectors.litmus":
+        return tuple(cuda_source(vectors_test(*gpus)) for gpus in ((0, 1), (1, 0)))
     test = configs_dir() / "litmus" / name
     if test.is_file():
         return (cuda_source(load(test)),)

@@ -115,3 +115,10 @@ def test_another_nvrtc_compares_the_source_and_says_so(kernels: Path) -> None:
 
 def test_recordings_of_one_hash_for_all_kernels_are_stale() -> None:
     assert why_stale({"kernels_sha256": "ab12", "nvrtc": {"version": "13.0"}}) is not None
+
+
+@pytest.mark.parametrize("name", ["barrier.cu", "overlap.litmus", "vectors.litmus"])
+def test_whatever_a_run_compiles_is_found_again(name: str) -> None:
+    """Kernels, litmus tests, and the tests that no file holds."""
+    assert all("__global__" in text for text in recordings.sources(name))
+    assert recordings.sources(name)

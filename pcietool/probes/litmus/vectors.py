@@ -95,12 +95,12 @@ def _paths(machine: Machine, placement: Placement) -> Iterator[tuple[str, Litmus
     """What is measured, and by which test. Threads of one GPU are in two blocks."""
     alone = len(machine.devices) == 1
     if placement == "host":
-        yield "host memory", _test(1 if alone else 0, 0 if alone else 1)
+        yield "host memory", vectors_test(1 if alone else 0, 0 if alone else 1)
         return
-    yield "own memory", _test(1, 0)
+    yield "own memory", vectors_test(1, 0)
     if not alone and no_access(machine, 2) is None:
         side = "stored to" if placement == "peer" else "read"
-        yield f"another GPU's memory, {side} over the link", _test(0, 1)
+        yield f"another GPU's memory, {side} over the link", vectors_test(0, 1)
 
 
 def _wholeness(machine: Machine, path: str, test: LitmusTest, placement: Placement, config: TrialsConfig) -> Wholeness:
@@ -115,7 +115,7 @@ def _wholeness(machine: Machine, path: str, test: LitmusTest, placement: Placeme
     return Wholeness(path, number, number * LOOKS, torn_8, torn_16, overlapped)
 
 
-def _test(cta: int, gpu: int) -> LitmusTest:
+def vectors_test(cta: int, gpu: int) -> LitmusTest:
     """x has 16 bytes, y has 8. The reader's r10 and r11 count torn looks at each, r12 and r13 are the first element of
     the first and of the last look at x. The writer waits for an answer before it goes on, or it were done at once."""
     stores = [
