@@ -44,7 +44,7 @@ class CheckConfig(Config):
     ] = 30.0
     jobs: Annotated[
         int | None,
-        Option("Emulate on so many cores. Default: all there are.", short="-j", min=1, max=256, group=_EFFORT),
+        Option("Emulate on so many cores. Default: all there are.", short="-j", min=1, ceiling=256, group=_EFFORT),
     ] = None
     tear: Annotated[
         bool, Option("Take vectors for their scalars, as PTX has it. Default: whole where the fabric has them so.")
