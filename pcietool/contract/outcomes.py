@@ -54,6 +54,11 @@ class BlockedThread:
     last_writer: str | None
     """Who stored the present value, or None if nobody ever did."""
 
+    @property
+    def is_word(self) -> bool:
+        """Does it wait for a word of memory, with a value and a writer? Else for other threads, or for an answer."""
+        return self.value is not None and self.address.startswith("'")
+
     def __str__(self) -> str:
         return f"GPU {self.device} block {self.block} thread {self.thread} at {self.source}: {self.address}"
 

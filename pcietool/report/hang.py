@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from pcietool.contract.outcomes import WaitRecord
+from pcietool.contract.outcomes import BlockedThread, WaitRecord
 from pcietool.report.matrix import matrix_table
 
 LINES_SHOWN = 4
@@ -63,7 +63,7 @@ def _print_some(console: Console, lines: Sequence[str], uncounted: int = 0) -> N
 
 def _proof_line(thread: Mapping[str, Any]) -> str:
     where = f"GPU {thread['device']} block {thread['block']} thread {thread['thread']} at {thread['source']}"
-    if thread["value"] is None:
+    if not BlockedThread(**thread).is_word:
         return f"{where}: {thread['address']}"
     writer = f"last written by {thread['last_writer']}" if thread["last_writer"] else "never written"
     return f"{where}: {thread['address']} holds {thread['value']}, {writer}"

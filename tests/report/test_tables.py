@@ -138,7 +138,7 @@ def test_gpus_with_other_numbers_say_who_they_are() -> None:
 
 
 def test_a_hang_names_slots_waiters_proof_and_advice() -> None:
-    blocked = {"device": 0, "block": 0, "thread": 1, "source": "barrier.cu:57", "address": "slots+128", "value": 3}
+    blocked = {"device": 0, "block": 0, "thread": 1, "source": "barrier.cu:57", "address": "'slots'+128", "value": 3}
     hang = {
         "limit": "device deadline",
         "records": [record(0, 1), record(2, 1)],
@@ -150,7 +150,7 @@ def test_a_hang_names_slots_waiters_proof_and_advice() -> None:
     matrix = [line.split() for line in text.splitlines() if line.startswith("rank 2  ")]
     assert matrix == [["rank", "2", "3/4"]]
     assert "row = waiter, column = writer" in text
-    assert "barrier.cu:57: slots+128 holds 3, never written" in text
+    assert "barrier.cu:57: 'slots'+128 holds 3, never written" in text
     assert text.rstrip().endswith("what to do: start rank 1")
 
 

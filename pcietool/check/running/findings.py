@@ -106,7 +106,7 @@ def _waits(blocked: Iterable[BlockedThread], as_written: Rewrite) -> tuple[Step,
 
 def _wait(one: BlockedThread, threads: Sequence[int], as_written: Rewrite) -> Step:
     writer = f", written by {one.last_writer or 'nobody'}"
-    value = "" if one.value is None else f" is {one.value}{writer}"
+    value = f" is {one.value}{writer}" if one.is_word else ""
     who = f"block {one.block} {_names(threads)}"
     return Step(one.device, who, place(as_written(one.source)), f"waits: {one.address}{value}")
 

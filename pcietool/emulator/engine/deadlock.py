@@ -120,21 +120,21 @@ def _gathering(block: Block) -> Iterator[BlockedThread]:
         expected = barrier.expected or block.alive
         what = f"barrier {number}: {barrier.arrived} of {expected} threads have arrived"
         for thread in barrier.waiting:
-            yield BlockedThread(*shown(thread.writer), barrier.op.where(), what, None, None)
+            yield BlockedThread(*shown(thread.writer), barrier.op.where(), what, barrier.arrived, None)
     cluster = block.cluster
     for thread in cluster.waiting:
         if thread.block is block:
             late = cluster.size - len(cluster.blocks)
             not_started = f", {late} of its blocks have not started" if late else ""
             what = f"barrier of the cluster: {cluster.missing} threads have not arrived{not_started}"
-            yield replace(_at(thread, ""), address=what, value=None)
+            yield replace(_at(thread, ""), address=what, value=cluster.missing)
     for offset, mbarrier in block.mbarriers.items():
         missing = f"{mbarrier.pending} arrivals and {mbarrier.transfer} bytes are missing"
         what = f"mbarrier at offset {offset} of shared memory: {missing}"
         for thread in mbarrier.waiting:
-            yield replace(_at(thread, ""), address=what, value=None)
+            yield replace(_at(thread, ""), address=what, value=mbarrier.phase)
     for (warp, mask, kind), lanes in block.warps.items():
         absent = mask & block.warp_alive[warp] & ~sum(1 << (thread.tid & 31) for thread in lanes)
         what = f"{kind} of lanes {mask:#010x} of warp {warp}: lanes {absent:#010x} have not arrived"
         first = min(lanes, key=lambda thread: thread.tid)  # for all that wait there
-        yield replace(_at(first, ""), address=what, value=None)
+        yield replace(_at(first, ""), address=what, value=len(lanes))
