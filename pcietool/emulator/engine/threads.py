@@ -303,8 +303,10 @@ class Cluster:
     def block_at(self, own: Block, address: int) -> tuple[Block, int]:
         """Whose shared memory an address without its window is in, and the offset there."""
         rank = (address >> RANK_SHIFT) - 1
-        if not 0 <= rank < self.size:
+        if rank < 0:
             return own, address
+        if rank >= self.size:
+            raise EmulationError(f"access to the shared memory of block {rank} of a cluster of {self.size}")
         block = self.blocks.get(rank)
         has_started = block is not None and any(map(_has_started, block.threads))
         if block is None or not has_started or not block.alive:

@@ -121,15 +121,20 @@ class _Inliner:
     def _inline(self, call: Instruction, callee: Function, caller: _Instance) -> None:
         if callee.name in caller.within:
             raise PtxError(
-                f"the emulator does not know calls of functions that call themselves: {callee.name} (kernel"
-                f" {self._function.name}, PTX line {call.line}, {call.source}); write it as a loop"
+                f"the emulator does not know calls of functions that call themselves: {callee.name}"
+                f" ({self._where(call)}); write it as a loop"
+            )
+        results, _, arguments = call.operands[:3]
+        assert isinstance(results, Arguments)
+        assert isinstance(arguments, Arguments)
+        if len(results.items) != len(callee.results) or len(arguments.items) != len(callee.parameters):
+            raise PtxError(
+                f"{callee.name} takes {len(callee.parameters)} and returns {len(callee.results)}, which"
+                f" '{' '.join(call.text.split())}' does not ({self._where(call)}); write the call as it was declared"
             )
         self._instances += 1
         suffix = f"@{self._instances}"
         end = f"$end{suffix}"
-        results, _, arguments = call.operands[:3]
-        assert isinstance(results, Arguments)
-        assert isinstance(arguments, Arguments)
         given = [
             *zip(callee.results, results.items, strict=True),
             *zip(callee.parameters, arguments.items, strict=True),
@@ -197,10 +202,7 @@ class _Inliner:
         at = 1 if i.opcode == "ld" else 0
         address = i.operands[at]
         if not isinstance(address, Address) or not isinstance(address.base, Symbol):
-            raise PtxError(
-                f"the emulator does not know an address of a parameter in '{i.text}' (kernel {self._function.name}, PTX"
-                f" line {i.line}, {i.source})"
-            )
+            raise PtxError(f"the emulator does not know an address of a parameter in '{i.text}' ({self._where(i)})")
         name = self._symbol(address.base, instance)
         length = next((int(m[1:]) for m in i.modifiers if m in ("v2", "v4", "v8")), 1)
         self._needs(name, address.offset + TYPE_BYTES[i.type] * length)
@@ -208,6 +210,9 @@ class _Inliner:
         operands[at] = Address(Symbol(name), address.offset)
         modifiers = tuple("local" if one == "param" else one for one in i.modifiers)
         return replace(new, modifiers=modifiers, operands=tuple(operands))
+
+    def _where(self, i: Instruction) -> str:
+        return f"kernel {self._function.name}, PTX line {i.line}{f', {i.source}' if i.source else ''}"
 
     def _needs(self, parameter: str, nbytes: int) -> None:
         self._parameters[parameter] = max(self._parameters.get(parameter, 0), nbytes)

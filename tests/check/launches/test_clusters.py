@@ -62,6 +62,12 @@ def test_a_block_that_may_not_have_started_must_not_be_reached() -> None:
     assert "swap.cu:7" in result.verdict
 
 
+def test_a_block_that_the_cluster_does_not_have_must_not_be_reached() -> None:
+    result = ran(text().replace("rank ^ 1)[i]", "rank ^ 4)[i]"))
+    assert word(result) == "CRASH"
+    assert "shared memory of block 4 of a cluster of 2" in result.verdict or "block 5 of" in result.verdict
+
+
 @pytest.mark.parametrize("instead", ["", "__syncthreads()"])
 def test_a_barrier_of_the_block_is_none_of_the_cluster(instead: str) -> None:
     assert word(ran(text(second=instead))) in ("WRONG DATA", "RACE")

@@ -6,6 +6,7 @@ from pcietool.check import Kernel, World
 from pcietool.emulator.translate.calls import _is_only_passed
 from pcietool.errors import PtxError
 from pcietool.machines.emulated.machine import EmulatedMachine
+from pcietool.machines.emulated.program import EmulatedProgram
 from pcietool.ptx.parser import parse
 from tests.check.checking import checked, kernel, one, word
 from tests.emulator.emulated_programs import ptx_kernel
@@ -102,6 +103,13 @@ def test_functions_that_are_not_inlined_run_in_place() -> None:
     assert lines == ["GPU 0 block 0 thread 0: 5"]
     needed = {(entry["at"], entry["change"]): entry["is"] for entry in result.details["orderings"]}
     assert [is_ for (_, change), is_ in needed.items() if change == "acquire -> relaxed"] == ["needed"]
+
+
+@pytest.mark.parametrize("call", ["call.uni f;", "call.uni f, (%r1, %r2);"])
+def test_a_call_that_is_not_as_declared_is_said(call: str) -> None:
+    text = ptx_kernel(f".reg .b32 %s; {call} ret;").replace(".visible", ".func f(.param .b32 x) { ret; }\n.visible")
+    with pytest.raises(PtxError, match=r"f takes 1 and returns 0, which 'call.uni f.*' does not \(kernel k, PTX line"):
+        EmulatedProgram("test.ptx", {}, text)
 
 
 def test_a_function_that_calls_itself_is_refused() -> None:
