@@ -268,6 +268,10 @@ class Block:
         return old
 
 
+LARGEST_CLUSTER = 16
+"""Blocks of one on any GPU so far."""
+
+
 class Cluster:
     """`blocks` by rank, as far as they have started. `given`: what threads that have arrived in this phase hand on;
     `completed`: the same of the phase before."""
@@ -303,7 +307,7 @@ class Cluster:
     def block_at(self, own: Block, address: int) -> tuple[Block, int]:
         """Whose shared memory an address without its window is in, and the offset there."""
         rank = (address >> RANK_SHIFT) - 1
-        if rank < 0:
+        if not 0 <= rank < LARGEST_CLUSTER or self.size == 1:  # an offset of the own block, below its start perhaps
             return own, address
         if rank >= self.size:
             raise EmulationError(f"access to the shared memory of block {rank} of a cluster of {self.size}")
