@@ -84,6 +84,7 @@ class BarrierCore(Core):
             if key[0] == warp and len(gathered) >= (key[1] & block.warp_alive[warp]).bit_count():
                 self._release_warp(block, key)
         if block.cluster.size > 1:
+            block.cluster.leave(thread)
             self._release_cluster(block.cluster)
         if not block.alive:
             block.on_end()

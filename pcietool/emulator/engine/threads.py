@@ -295,6 +295,11 @@ class Cluster:
             raise EmulationError("barrier.cluster.arrive again without a wait between; wait for the one before")
         self.arrived.add(thread)
 
+    def leave(self, thread: Thread) -> None:
+        """It has ended: whoever has not arrived is waited for as before."""
+        self.arrived.discard(thread)
+        self.passed.discard(thread)
+
     @property
     def missing(self) -> int:
         """So many threads have not arrived, blocks that have not started not counted."""

@@ -84,6 +84,31 @@ def test_arriving_alone_is_not_waiting() -> None:
     assert (word(never), "that has not arrived" in never.verdict) == ("CRASH", True)
 
 
+LEAVING = """#include "slots.cuh"
+extern "C" __global__ __cluster_dims__(2) void leave(u32* out) {
+    if (threadIdx.x % 2) {  // arrives, and does not wait
+        asm volatile("barrier.cluster.arrive;" ::: "memory");
+        return;
+    }
+    if (blockIdx.x) __nanosleep(3000);
+    if (blockIdx.x) out[threadIdx.x] = 7;
+    asm volatile("barrier.cluster.arrive;" ::: "memory");
+    asm volatile("barrier.cluster.wait;" ::: "memory");
+    if (!blockIdx.x) out[32 + threadIdx.x] = out[threadIdx.x];
+}
+"""
+
+
+def test_threads_that_arrive_and_leave_do_not_arrive_for_others() -> None:
+    @scenario(Kernel("leave.cu", "leave", text=LEAVING), ranks=1, grid=2, block=32)
+    def leave(w: World) -> None:
+        out = w.one("out", "u4", 64)
+        w.launch([out])
+        w.expect(out, [0 if t % 2 else 7 for t in range(64)])
+
+    assert not checked(leave, engine="timing,random", quick=True).details["findings"]
+
+
 def test_a_block_that_leaves_the_others_waiting_is_in_the_proof() -> None:
     result = ran(text(second=f"if (blockIdx.x != 1 || i) {SYNC}; else while (atomicAdd(out, 0u) != 77) {{}}"))
     assert word(result) == "HANG"
