@@ -47,6 +47,8 @@ class Address:
 
     base: Register | Symbol | Immediate
     offset: int = 0
+    coordinates: Vector | None = None
+    """Of a tensor map, which `base` is the address of."""
 
 
 @dataclass(frozen=True, slots=True)

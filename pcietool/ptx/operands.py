@@ -57,18 +57,22 @@ class OperandReader:
         cursor = self._cursor
         if cursor.accept("["):
             return self._address()
-        if cursor.accept("{"):
-            items = [self._register_or_immediate()]
-            while cursor.accept(","):
-                items.append(self._register_or_immediate())
-            cursor.expect("}")
-            return Vector(tuple(items))
+        if cursor.peek().text == "{":
+            return self._vector()
         if cursor.accept("!"):
             return Negated(self.register())
         value = self._value()
         if isinstance(value, Register) and cursor.accept("|"):
             return Pair(value, self.register())
         return value
+
+    def _vector(self) -> Vector:
+        self._cursor.expect("{")
+        items = [self._register_or_immediate()]
+        while self._cursor.accept(","):
+            items.append(self._register_or_immediate())
+        self._cursor.expect("}")
+        return Vector(tuple(items))
 
     def _value(self) -> Register | Immediate | Symbol:
         cursor = self._cursor
@@ -104,12 +108,13 @@ class OperandReader:
         return self._scopes.label(self._cursor.expect_kind("word", "a label"))
 
     def _address(self) -> Address:
-        """[base], [base+4], [base+-8] or [base-8], from behind the opening bracket."""
+        """[base], [base+4], [base+-8], [base-8] or [map, {x, y}], from behind the opening bracket."""
         base = self._value()
         self._cursor.accept("+")
         offset = self._cursor.integer() if self._cursor.peek().kind == "integer" else 0
+        coordinates = self._vector() if self._cursor.accept(",") else None
         self._cursor.expect("]")
-        return Address(base, offset)
+        return Address(base, offset, coordinates)
 
     def _indirect_branch(self) -> tuple[Operand, ...]:
         """The index, then the labels of its table."""

@@ -10,8 +10,11 @@ from pcietool.ptx.model import Address, Negated, Operand, Pair, Register, Vector
 def registers_in(operand: Operand) -> Iterator[str]:
     """Names of all registers an operand reads (or, as a destination, writes)."""
     match operand:
-        case Register(name) | Address(base=Register(name)) | Negated(Register(name)):
+        case Register(name) | Negated(Register(name)):
             yield name
+        case Address(base, coordinates=coordinates):
+            yield from registers_in(base)
+            yield from registers_in(coordinates) if coordinates is not None else ()
         case Vector(items):
             yield from (item.name for item in items if isinstance(item, Register))
         case Pair(first, second):

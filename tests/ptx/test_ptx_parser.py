@@ -50,6 +50,7 @@ def instructions(body: str, **keywords: str) -> list[Instruction]:
         ("st.v2.b32 [%rd1], {%r1, 0x10U}", (Address(RD1), Vector((R1, Immediate(16))))),
         ("mov.f32 %r1, 0f3F800000", (R1, Immediate(0x3F800000, is_float=True))),
         ("mov.f64 %rd1, 0d3FF8000000000000", (RD1, Immediate(0x3FF8000000000000, is_float=True))),
+        ("ld.u32 %r1, [%rd1, {%r1, 5}]", (R1, Address(RD1, coordinates=Vector((R1, Immediate(5)))))),
         ("mov.u32 %r1, %tid.x", (R1, Register("%tid.x"))),
         ("mov.u32 %r1, WARP_SZ", (R1, Immediate(32))),
         ("mov.u64 %rd1, k_0", (RD1, Symbol("k_0"))),

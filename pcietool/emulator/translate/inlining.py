@@ -105,6 +105,9 @@ class _Inliner:
                     self._open += self._renamed(i, instance)
                 else:
                     self._inline(i, callee, instance)
+        self._close()
+        for name in named.get(len(instance.function.blocks), ()):
+            self._labels[name + instance.suffix] = len(self._blocks)
 
     def _close(self) -> None:
         """Ends the block in progress."""
@@ -229,10 +232,10 @@ class _Inliner:
                 return Vector(
                     tuple(self._register(one, instance) if isinstance(one, Register) else one for one in items)
                 )
-            case Address(base, offset):
+            case Address(base):
                 new = self._operand(base, instance)
                 assert isinstance(new, Register | Symbol | Immediate)
-                return Address(new, offset)
+                return replace(operand, base=new)
             case Arguments(items):
                 symbols = (one for one in items if isinstance(one, Symbol))
                 return Arguments(tuple(Symbol(self._symbol(one, instance)) for one in symbols))

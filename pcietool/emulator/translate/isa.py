@@ -307,7 +307,7 @@ def lines_of(t: Translation, i: Instruction) -> Iterator[str]:
     if expression is not None and not any(isinstance(operand, Vector) for operand in i.operands):
         return instructions.compute(t, i, expression)
     if emit is None:
-        raise t.unknown(i, missing.called(i) or f"instruction form {i.form}")
+        raise t.unknown(i, missing.unknown_form(i))
     return emit(t, i)
 
 

@@ -17,6 +17,10 @@ LIBRARY: Mapping[str, str] = {
     "free": "free in a kernel (allocate before the launch)",
 }
 """What NVRTC makes of these is a call."""
+HARDWARE: Mapping[str, str] = {
+    "multimem": "multimem, which NVLink multicast is needed for and no modelled link has,",
+}
+"""Opcodes that no emulated machine could execute, and why."""
 
 
 def called(i: Instruction) -> str:
@@ -31,6 +35,11 @@ def called(i: Instruction) -> str:
     return LIBRARY.get(
         name, f"a call of the function {name}, which this module does not have (define it in the same source),"
     )
+
+
+def unknown_form(i: Instruction) -> str:
+    """In words, for the error of an instruction that has no row."""
+    return called(i) or HARDWARE.get(i.opcode, f"instruction form {i.form}")
 
 
 def refusal(unknown: Sequence[tuple[Instruction, PtxError]]) -> PtxError:

@@ -205,7 +205,7 @@ class Translation:
 
     def address(self, i: Instruction, operand: Operand, width: int = 64) -> str:
         """[base + offset] as an unsigned integer of `width` bits."""
-        if not isinstance(operand, Address):
+        if not isinstance(operand, Address) or operand.coordinates is not None:
             raise self.unknown(i, f"address {operand}")
         base = self.value(i, operand.base, 64)
         if operand.offset == 0:

@@ -49,6 +49,17 @@ def test_a_call_comes_first_and_does_not_hide_the_rest() -> None:
         ptx_program(text)
 
 
+def test_what_needs_other_hardware_says_which_and_hides_nothing() -> None:
+    tensor = "cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r2}], [%r3];"
+    multimem = "multimem.ld_reduce.relaxed.sys.global.add.u32 %r1, [%rd1];"
+    with pytest.raises(
+        PtxError, match=r"tensor maps, which the driver makes, .* 2 more in this kernel: multimem.*frob"
+    ):
+        ptx_program(f"{tensor} {multimem} frob.u32 %r1, %r2; ret;")
+    with pytest.raises(PtxError, match="multimem, which NVLink multicast is needed for"):
+        ptx_program(f"{multimem} ret;")
+
+
 def test_too_many_are_counted() -> None:
     forms = "".join(f"frob{n}.u32 %r1, %r2;\n" for n in range(20))
     with pytest.raises(PtxError, match=r"and 19 more in this kernel: frob1\.u32, .*frob8\.u32, \.\.\.; report"):
