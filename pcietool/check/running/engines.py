@@ -67,6 +67,7 @@ def timed(
         raise
     except EmulationError as error:
         said.findings = [findings.crash("timing", error, sources.as_written)]
+        said.printed = list(machine.engine.taken_prints())
         return said
     finally:
         stage.free()
@@ -139,7 +140,8 @@ def _in_random_order(
     except EndlessError:  # a hang, or much work: here every access is an event, in timing order few are
         return _Came([], f"seed {seed} was still running after {count(effort.max_events)} events, and was ended")
     except EmulationError as error:
-        return _Came([findings.crash("random", error, sources.as_written, seed)])
+        prints = list(random.engine.taken_prints())
+        return _Came([findings.crash("random", error, sources.as_written, seed)], printed=prints)
     return _Came(_found("random", played, sources, seed), printed=played.printed)
 
 

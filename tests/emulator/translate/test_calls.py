@@ -52,6 +52,13 @@ def test_what_is_printed(call: str, text: str) -> None:
     assert lines == [f"GPU 0 block 0 thread 0: {text}"]
 
 
+def test_what_was_printed_before_a_crash_is_kept() -> None:
+    body = 'printf("so far"); __trap();'
+    result = checked(one(kernel(body, "u32* a, u32 limit"), once), engine="timing", quick=True)
+    assert word(result) == "CRASH"
+    assert list(result.details["printed"].values()) == [["GPU 0 block 0 thread 0: so far"]]
+
+
 def once(w: World) -> None:
     a = w.one("a", "u4", 2)
     w.launch([a, LIMIT])
