@@ -20,8 +20,7 @@ MAGIC = (b"\x7fELF", b"\x50\xed\x55\xba", b"!<arch>\n")
 PACKAGE = "pip install 'pcietool[binaries]'"
 """What brings cuobjdump."""
 LIMIT_S = 60.0
-_IMAGE = re.compile(r"^Fatbin (ptx|elf) code:\n=+\narch = sm_(\d+)", re.MULTILINE)
-_TARGET = re.compile(r"sm_(\d+)")
+_IMAGE = re.compile(r"^Fatbin (ptx|elf) code:\n=+\narch = sm_(\d+[af]?)", re.MULTILINE)
 
 
 def is_binary(path: Path) -> bool:
@@ -49,13 +48,23 @@ def ptx_of_binary(path: Path, target: str) -> list[str]:
         raise CompileError(
             f"{path.name} has no PTX inside, {only}; nvcc -gencode arch=compute_90,code=compute_90 keeps it"
         )
-    number = int(_TARGET.findall(target)[0])
-    fitting = [one for one in images if one[0] <= number]
+    fitting = [(_number(one), text) for one, text in images if _fits(one, _number(target))]
     if not fitting:
         has = ", ".join(sorted({f"sm_{architecture}" for architecture, _ in images}))
-        raise CompileError(f"{path.name} has PTX for {has} only, which is newer than {target}")
-    newest = max(architecture for architecture, _ in fitting)
-    return [text for architecture, text in fitting if architecture == newest]
+        raise CompileError(f"{path.name} has PTX for {has} only, which {target} cannot take")
+    newest = max(number for number, _ in fitting)
+    return [text for number, text in fitting if number == newest]
+
+
+def _number(architecture: str) -> int:
+    """90 of "sm_90", and of "90a"."""
+    return int(re.sub(r"\D", "", architecture))
+
+
+def _fits(architecture: str, number: int) -> bool:
+    """Newer GPUs take PTX of older ones, but not what was made for one architecture alone ("90a", "100f")."""
+    made_for = _number(architecture)
+    return made_for <= number if architecture.isdigit() else made_for == number
 
 
 def cuobjdump() -> Path | None:
@@ -82,9 +91,9 @@ def _run(tool: Path, option: str, path: Path) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _images(text: str) -> Iterator[tuple[str, int, str]]:
+def _images(text: str) -> Iterator[tuple[str, str, str]]:
     """(kind, architecture, PTX) of each."""
     _, *parts = _IMAGE.split(text)
     for kind, architecture, rest in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         _, version, body = rest.partition(".version")
-        yield kind, int(architecture), version + body
+        yield kind, architecture, version + body

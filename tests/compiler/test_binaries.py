@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from tests.cli.program import pcietool
 SOURCE = '#include "slots.cuh"\nextern "C" __global__ void NAME(u32* a) { a[0] = 7 + VALUE; }\n'
 
 
-def fat_binary(path: Path, *images: tuple[str, int, bool], name: str = "k", packed: bool = True) -> Path:
+def fat_binary(path: Path, *images: tuple[str, int | str, bool], name: str = "k", packed: bool = True) -> Path:
     """`images`: kind, architecture, and whether its kernel is called `name`, else "other"."""
     options = [] if packed else ["-compress=false"]
     handle = nvfatbin.create(options, len(options))
     for kind, architecture, is_named in images:
         called = name if is_named else "other"
-        source = SOURCE.replace("NAME", called).replace("VALUE", str(architecture))
+        source = SOURCE.replace("NAME", called).replace("VALUE", str(architecture).strip("a"))
         made = compile_source(source, name="mine.cu", architecture=f"sm_{architecture}", defines={})
         if kind == "ptx":
             text = made.ptx.encode()
@@ -47,8 +48,15 @@ def test_a_gpu_is_given_the_newest_that_is_not_too_new(tmp_path: Path, target: s
 
 def test_only_newer_ptx_is_refused(tmp_path: Path) -> None:
     path = fat_binary(tmp_path / "mine.fatbin", ("ptx", 90, True))
-    with pytest.raises(CompileError, match=r"mine.fatbin has PTX for sm_90 only, which is newer than sm_80"):
+    with pytest.raises(CompileError, match=r"mine.fatbin has PTX for sm_90 only, which sm_80 cannot take"):
         ptx_of_binary(path, "sm_80")
+
+
+def test_what_is_made_for_one_architecture_alone_is_for_no_newer_one(tmp_path: Path) -> None:
+    path = fat_binary(tmp_path / "mine.fatbin", ("ptx", 80, True), ("ptx", "90a", True))
+    for target, taken in (("sm_90", "sm_90a"), ("sm_100", "sm_80")):
+        (text,) = ptx_of_binary(path, target)
+        assert re.search(rf"\.target {taken}\b", text)
 
 
 def test_a_binary_without_ptx_says_what_it_has_and_how_to_keep_it(tmp_path: Path) -> None:
