@@ -16,7 +16,7 @@ from pcietool.probes.atomics import probe
 from pcietool.probes.atomics.config import AtomicsConfig, Grid, Operation
 from pcietool.probes.atomics.counting import PLAIN, SLOTS, WIDE, WITHOUT_RED, Count, Counter, Form, Requesters
 from pcietool.probes.atomics.marks import MARKING
-from pcietool.probes.atomics.probe import Effort, judge, run
+from pcietool.probes.atomics.probe import judge, run
 from pcietool.probes.atomics.word_home import Home
 from pcietool.probes.common.options import Transport
 from pcietool.probes.common.world import World
@@ -392,18 +392,6 @@ def test_what_this_machine_cannot_run_is_refused(pcie: EmulatedMachine, options:
         measure(pcie, **options)
 
 
-@pytest.mark.parametrize("text", ["64", "0x3", "3x0", "x", "64x", "-1x3", "1x1x1", "64 x 256", ""])
-def test_a_concurrency_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="write it as blocks x threads"):
-        AtomicsConfig(concurrency=(text,))
-
-
-def test_a_grid_that_no_gpu_holds_is_refused() -> None:
-    with pytest.raises(UsageError, match="too many blocks, no GPU has more than 65,535"):
-        AtomicsConfig(concurrency=("100000000x1024",))
-    assert AtomicsConfig(concurrency=("65535x1024",)).concurrency == ("65535x1024",)
-
-
 def test_the_part_that_began_has_the_rows_so_far(pcie: EmulatedMachine) -> None:
     class Impatient(Listener):
         def progress(self, text: str) -> None:
@@ -415,25 +403,3 @@ def test_the_part_that_began_has_the_rows_so_far(pcie: EmulatedMachine) -> None:
         run(pcie, AtomicsConfig(iterations=2, transport="host"), observer)
     (begun,) = observer.begun
     assert (begun.transport, len(begun.rows)) == ("host", 2)
-
-
-@pytest.mark.parametrize(
-    ("form", "text"),
-    [
-        (Form("add", "atom", "sys"), "atom.sys.add"),
-        (Form("cas", "no-op", "gpu"), "no-op cas"),
-        (Form("slots", "store", "sys"), "slots"),
-    ],
-)
-def test_a_form_is_named_as_ptx_names_it(form: Form, text: str) -> None:
-    assert str(form) == text
-
-
-@pytest.mark.parametrize("backend", ["cuda", "emulated"])
-def test_usual_grids_have_one_thread_or_whole_warps(
-    emulated: EmulatedMachine, monkeypatch: pytest.MonkeyPatch, backend: str
-) -> None:
-    monkeypatch.setattr(emulated, "backend", backend)
-    grids = Effort.of(emulated, AtomicsConfig()).grids
-    assert grids[0] == Grid(1, 1)
-    assert all(grid.blocks > 0 and grid.threads % 32 == 0 for grid in grids[1:])

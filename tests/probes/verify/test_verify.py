@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pcietool.contract.outcomes import Hang
-from pcietool.contract.results import ProbeResult, Row, Status
+from pcietool.contract.results import ProbeResult, Status
 from pcietool.errors import NothingToRunError, UsageError
 from pcietool.machines import open_machine
 from pcietool.machines.base import Machine
@@ -20,7 +20,6 @@ from pcietool.probes.verify.effort import STARTS, Effort
 from pcietool.probes.verify.entry import Entry, EntryMemory, SlotUse, compare_counts, wrong_slot_map, wrong_slots
 from pcietool.probes.verify.exchanges import Signal
 from pcietool.probes.verify.mutants import MUTANTS
-from pcietool.probes.verify.mutation import NOT_SENSITIVE, judge
 from pcietool.probes.verify.probe import run
 from pcietool.probes.verify.pushes import Dispatch
 from pcietool.probes.verify.trial import Check, Corruption, CorruptionKind, Late, Report, Trial
@@ -351,26 +350,6 @@ def test_a_remote_counter_is_right_on_native_links() -> None:
     assert outcomes["remote RMW counter"] == "waived"
 
 
-MUTANT: Row = {
-    "mutant": "a", "entry": "signal", "expected": "killed", "outcome": "killed", "tries": 3, "found": "x", "reason": "y"
-}  # fmt: skip
-EQUIVALENT = MUTANT | {"expected": "survives", "outcome": "survived"}
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "said"),
-    [
-        (["killed", "survived"], "1 of 2 mutants killed, 0 of 0 equivalents survive"),
-        (
-            ["killed", NOT_SENSITIVE, "waived"],
-            "1 of 2 mutants killed, 0 of 0 equivalents survive, 1 not sensitive here",
-        ),
-    ],
-)
-def test_the_verdict_counts_what_was_run(outcomes: list[str], said: str) -> None:
-    assert judge([MUTANT | {"outcome": outcome} for outcome in outcomes])[1] == said
-
-
 def test_a_mutant_that_the_host_cannot_end_is_a_hang(three: EmulatedMachine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other hangs are findings of the mutant; after this one the machine cannot go on."""
     run_trial = TrialRunner.run
@@ -383,21 +362,6 @@ def test_a_mutant_that_the_host_cannot_end_is_a_hang(three: EmulatedMachine, mon
     (result,) = verify(three, mutants=True, transport="peer", entries=("gate",))
     assert result.status is Status.HANG
     assert f"gate: {next(mutant.name for mutant in MUTANTS if mutant.entry == 'gate')}" in result.verdict
-
-
-@pytest.mark.parametrize(
-    ("rows", "status", "reason"),
-    [
-        ([MUTANT, EQUIVALENT], Status.PASS, None),
-        ([MUTANT | {"outcome": "survived"}, EQUIVALENT], Status.FAIL, "signal: a: not found in 3 tries"),
-        ([MUTANT, EQUIVALENT | {"outcome": "killed"}], Status.FAIL, "signal: a: false alarm: x"),
-        ([MUTANT | {"outcome": "not sensitive here"}, EQUIVALENT], Status.WARN, None),
-        ([MUTANT | {"outcome": "waived"}], Status.WAIVED, "y"),
-    ],
-)
-def test_a_survivor_is_as_bad_as_wrong_data(rows: list[Row], status: Status, reason: str | None) -> None:
-    judged, _, why = judge(rows)
-    assert (judged, why) == (status, reason)
 
 
 # -- what makes no sense ----------------------------------------------------------------------------------------------
